@@ -1,0 +1,38 @@
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-slow check lint types clean
+
+PYTHON ?= python3
+BIN := .venv/bin
+export CUBLAS_WORKSPACE_CONFIG := :4096:8
+
+help:  ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
+
+setup: .venv/ready  ## create .venv with the pinned dependencies
+
+.venv/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+demo: setup  ## match two street frames end to end and draw the matches
+	$(BIN)/python examples/first_match.py demo-output
+
+test: setup  ## run the test suite (about five minutes on two cores)
+	$(BIN)/python -m pytest -n 2 -m 'not slow'
+
+test-slow: setup  ## run the checks that take minutes each
+	$(BIN)/python -m pytest -m slow
+
+lint: setup  ## ruff
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: setup  ## mypy, strict
+	$(BIN)/mypy
+
+check: lint types test  ## lint, types, tests
+
+clean:  ## remove what the targets made
+	rm -rf .venv demo-output build dist
