@@ -1,0 +1,74 @@
+"""Match street landmarks between camera frames, in any weather, with neural diffusion.
+
+    import robustmat
+    matcher = robustmat.load("street")
+    a = robustmat.read_frame("a.png", boxes="a.json")
+    b = robustmat.read_frame("b.png", boxes="b.json")
+    result = matcher.match(a, b)
+    result.draw("matches.png")
+
+Importing does nothing else: each name brings its libraries along when it is first used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from robustmat.dataset.store import LandmarkDataset, open_dataset
+    from robustmat.errors import RobustMatError
+    from robustmat.evaluation.evaluate import evaluate
+    from robustmat.matching.matcher import EmbeddedFrame, RobustMatcher, load
+    from robustmat.models.robustmat import ModelConfig, RobustMat
+    from robustmat.perturb import perturb_image
+    from robustmat.pipeline import match_frames, read_frame
+    from robustmat.types import Frame, Landmark, Match, MatchResult
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "EmbeddedFrame": "robustmat.matching.matcher",
+    "Frame": "robustmat.types",
+    "Landmark": "robustmat.types",
+    "LandmarkDataset": "robustmat.dataset.store",
+    "Match": "robustmat.types",
+    "MatchResult": "robustmat.types",
+    "ModelConfig": "robustmat.models.robustmat",
+    "RobustMat": "robustmat.models.robustmat",
+    "RobustMatError": "robustmat.errors",
+    "RobustMatcher": "robustmat.matching.matcher",
+    "evaluate": "robustmat.evaluation.evaluate",
+    "load": "robustmat.matching.matcher",
+    "match_frames": "robustmat.pipeline",
+    "open_dataset": "robustmat.dataset.store",
+    "perturb_image": "robustmat.perturb",
+    "read_frame": "robustmat.pipeline",
+}
+
+__all__ = [
+    "EmbeddedFrame",
+    "Frame",
+    "Landmark",
+    "LandmarkDataset",
+    "Match",
+    "MatchResult",
+    "ModelConfig",
+    "RobustMat",
+    "RobustMatError",
+    "RobustMatcher",
+    "evaluate",
+    "load",
+    "match_frames",
+    "open_dataset",
+    "perturb_image",
+    "read_frame",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'robustmat' has no attribute '{name}'")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -101,6 +102,12 @@ class MatchResult:
         taken = {match.b for match in self.matches}
         return tuple(j for j in range(len(self.landmarks_b)) if j not in taken)
 
+    def draw(self, path: Path | str) -> Path:
+        """Write a picture of both frames with their matches (.png or .jpg)."""
+        from robustmat.drawing import draw_matches  # Pillow is needed only here
+
+        return draw_matches(self, path)
+
     def to_json(self) -> dict[str, Any]:
         """The command line's JSON contract."""
 
@@ -111,7 +118,8 @@ class MatchResult:
             "a": listed(self.landmarks_a),
             "b": listed(self.landmarks_b),
             "matches": [
-                {"a": it.a, "b": it.b, "score": it.score, "probability": it.probability} for it in self.matches
+                {"a": it.a, "b": it.b, "score": it.score, "probability": it.probability}
+                for it in self.matches
             ],
             "unmatched_a": list(self.unmatched_a),
             "unmatched_b": list(self.unmatched_b),

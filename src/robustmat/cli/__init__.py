@@ -7,6 +7,12 @@ import sys
 
 import typer
 
+from robustmat.cli import inspect, prepare
+from robustmat.cli.evaluate import evaluate
+from robustmat.cli.match import match
+from robustmat.cli.models import models
+from robustmat.cli.perturb import perturb
+from robustmat.cli.train import train
 from robustmat.errors import RobustMatError
 
 app = typer.Typer(
@@ -16,6 +22,13 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     help="Match street landmarks (signs, lights, poles, windows) between camera frames, in any weather.",
 )
+app.command()(match)
+app.add_typer(prepare.app, name="prepare")
+app.command()(inspect.inspect)
+app.command()(perturb)
+app.command()(train)
+app.command()(evaluate)
+app.command()(models)
 
 
 def main() -> None:

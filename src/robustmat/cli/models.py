@@ -1,0 +1,66 @@
+"""`robustmat models`: what is there, and what a configuration is made of."""
+
+from typing import Annotated
+
+import typer
+
+
+def models(
+    name: Annotated[
+        str | None, typer.Argument(help="A configuration (paper, street) or checkpoint to take apart.")
+    ] = None,
+    variant: Annotated[
+        str, typer.Option(help="An ablation's variant: full, gcn, resnet-gat, ode-only, pde-only.")
+    ] = "full",
+) -> None:
+    """List configurations and checkpoints; with a NAME, print its shapes, parameters and operations per part."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from robustmat.models.presets import PRESETS, preset
+    from robustmat.models.robustmat import RobustMat
+    from robustmat.models.summary import summarize
+    from robustmat.models.weights import load_checkpoint, shipped_checkpoints
+
+    console = Console()
+    if name is None:
+        table = Table(
+            "configuration", "patch", "embedding", "parameters", "solver", "vertex field", "graph field"
+        )
+        for known in PRESETS:
+            config = preset(known)
+            size = sum(parameter.numel() for parameter in RobustMat(config).parameters())
+            table.add_row(
+                known,
+                f"{config.patch.size} px",
+                str(config.vertex.embedding_dim),
+                f"{size:,}",
+                config.vertex.solver.name,
+                config.vertex.field,
+                config.graph.field,
+            )
+        console.print(table)
+        for shipped in shipped_checkpoints():
+            checkpoint = load_checkpoint(shipped)
+            console.print(f"checkpoint [bold]{shipped}[/]: licence {checkpoint.provenance.licence}")
+        return
+    config = preset(name, variant) if name in PRESETS else load_checkpoint(name).model.config
+    table = Table(
+        "part", "output", "parameters", "multiply-adds", "field evaluations", title=f"{name} ({variant})"
+    )
+    parts = summarize(config)
+    for part in parts:
+        evaluations = "" if part.evaluations is None else str(part.evaluations)
+        shape = " x ".join(map(str, part.output))
+        table.add_row(part.name, shape, f"{part.parameters:,}", f"{part.multiply_adds:,}", evaluations)
+    table.add_row(
+        "total",
+        "",
+        f"{sum(it.parameters for it in parts):,}",
+        f"{sum(it.multiply_adds for it in parts):,}",
+        "",
+    )
+    console.print(table)
+    console.print(
+        "per landmark, or per pair for r and d; a bias, norm or activation costs no multiply-add here"
+    )

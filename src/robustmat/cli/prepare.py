@@ -1,0 +1,80 @@
+"""`robustmat prepare`: a drive on disk becomes a landmark data set."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from robustmat.sources import Drive
+
+app = typer.Typer(no_args_is_help=True, help="Turn a drive on disk into a landmark data set.")
+
+Root = Annotated[Path, typer.Argument(help="The folder that holds the layout's folders.", show_default=False)]
+Out = Annotated[Path, typer.Option(help="Where the data set goes.", show_default=False)]
+Semantics = Annotated[
+    Path | None,
+    typer.Option(help="Folder of label maps (Cityscapes train ids, 19 for windows), named as the images."),
+]
+Corrections = Annotated[Path | None, typer.Option(help="JSON file that excludes, merges or splits identities.")]
+CopyImages = Annotated[bool, typer.Option(help="Copy the images into the data set instead of pointing to them.")]
+
+
+@app.command("kitti-raw")
+def kitti_raw(
+    root: Root,
+    date: Annotated[str, typer.Option(help="For example 2011_09_26.", show_default=False)],
+    drive: Annotated[str, typer.Option(help="For example 0013.", show_default=False)],
+    out: Out,
+    camera: Annotated[int, typer.Option(help="0 and 1 are grey, 2 and 3 colour.")] = 2,
+    semantics: Semantics = None,
+    corrections: Corrections = None,
+    copy_images: CopyImages = False,
+) -> None:
+    """A drive of the KITTI raw data ("synced and rectified")."""
+    from robustmat.sources import open_kitti_raw
+
+    opened = open_kitti_raw(root, date, drive, camera=camera, semantics=semantics)
+    _prepare(opened, out, corrections, copy_images)
+
+
+@app.command("kitti-odometry")
+def kitti_odometry(
+    root: Root,
+    sequence: Annotated[str, typer.Option(help="For example 00.", show_default=False)],
+    out: Out,
+    camera: Annotated[int | None, typer.Option(help="0 to 3; the first that is there.")] = None,
+    semantics: Semantics = None,
+    corrections: Corrections = None,
+    copy_images: CopyImages = False,
+) -> None:
+    """A sequence of the KITTI odometry benchmark."""
+    from robustmat.sources import open_kitti_odometry
+
+    opened = open_kitti_odometry(root, sequence, camera=camera, semantics=semantics)
+    _prepare(opened, out, corrections, copy_images)
+
+
+def _prepare(drive: "Drive", out: Path, corrections_path: Path | None, copy_images: bool) -> None:
+    from rich.console import Console
+    from rich.progress import track
+
+    from robustmat.dataset.prepare import prepare
+    from robustmat.dataset.store import open_dataset
+    from robustmat.landmarks.corrections import read_corrections
+
+    console = Console(stderr=True)
+    corrections = read_corrections(corrections_path) if corrections_path else None
+    path = prepare(
+        drive,
+        out,
+        copy_images=copy_images,
+        corrections=corrections,
+        progress=lambda frames, what: track(frames, what, console=console),
+    )
+    dataset = open_dataset(path)
+    landmarks = [landmark for frame in dataset.frames for landmark in frame.landmarks]
+    identities = {landmark.identity for landmark in landmarks} - {None}
+    typer.echo(f"{path}: {len(dataset.frames)} frames, {len(landmarks)} landmarks, {len(identities)} identities")
+    if not dataset.has_identities:
+        typer.echo("No identities (they need LiDAR and poses): it can be matched, not evaluated or trained on.")

@@ -1,0 +1,73 @@
+"""`robustmat train`: from landmark data sets to a checkpoint."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def train(
+    config: Annotated[str, typer.Argument(help="`street`, `paper`, or a TOML file.", show_default=False)],
+    data: Annotated[list[Path], typer.Option(help="A data set made by `prepare`; repeat for several.")],
+    out: Annotated[Path, typer.Option(help="The run's folder; `best/` in it is the checkpoint.")],
+    val: Annotated[
+        list[Path] | None, typer.Option(help="Held-out data sets that choose checkpoint and threshold.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
+    seed: Annotated[int | None, typer.Option(help="Instead of the configuration's.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Instead of the configuration's.")] = None,
+    variant: Annotated[
+        str | None, typer.Option(help="An ablation's variant: full, gcn, resnet-gat, ode-only, pde-only.")
+    ] = None,
+    licence: Annotated[
+        str, typer.Option(help="What the data allows; stored with the weights.")
+    ] = "unspecified",
+    device: Annotated[str, typer.Option(help="cpu, gpu, or what lightning knows.")] = "cpu",
+    threads: Annotated[int | None, typer.Option(help="CPU threads; 1 makes runs repeat to the byte.")] = None,
+) -> None:
+    """Train a model; progress, validation F1 and TensorBoard curves on the way.
+
+    Without --val the last of several data sets is held out, or the last third of a single one.
+
+        robustmat train street --data D0013 --val D0002 --out runs/mine
+    """
+    import torch
+    from rich.console import Console
+    from rich.progress import track
+
+    from robustmat.dataset.store import open_dataset
+    from robustmat.errors import ConfigError
+    from robustmat.models.weights import load_checkpoint
+    from robustmat.training.config import load_training_config
+
+    try:
+        from robustmat.training.run import train as run
+    except ModuleNotFoundError as missing:
+        raise ConfigError(f"training needs '{missing.name}': pip install 'robustmat[train]'") from None
+
+    if threads:
+        torch.set_num_threads(threads)
+    changes = {
+        key: value
+        for key, value in (("seed", seed), ("steps", steps), ("variant", variant))
+        if value is not None
+    }
+    settings = load_training_config(config, changes)
+    console = Console()
+    best = run(
+        settings,
+        [open_dataset(path) for path in data],
+        [open_dataset(path) for path in val or []],
+        out,
+        resume=resume,
+        licence=licence,
+        command=" ".join(["robustmat", *sys.argv[1:]]),
+        device=device,
+        progress=lambda items: track(items, description="cutting patches", console=console),
+    )
+    checkpoint = load_checkpoint(best)
+    console.print(
+        f"best checkpoint: {best} (step {checkpoint.provenance.steps}, threshold {checkpoint.decision.threshold:.3f})"
+    )
+    console.print(f"curves: tensorboard --logdir {out}")

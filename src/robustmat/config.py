@@ -1,0 +1,75 @@
+"""The base of every configuration: frozen, typed, validated, with errors that name the key.
+
+Configurations live beside what they configure; `read_toml` and `parse` turn files and plain dicts into them.
+"""
+
+import difflib
+import tomllib
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from robustmat.errors import ConfigError
+from robustmat.files import read_text
+
+
+class Config(BaseModel):
+    """A frozen configuration that refuses keys it does not know."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=False, allow_inf_nan=False)
+
+
+ConfigType = TypeVar("ConfigType", bound=Config)
+
+
+def parse(kind: type[ConfigType], values: dict[str, Any], where: str) -> ConfigType:
+    """Validate plain `values` as `kind`; `where` (a file, usually) is named in every error."""
+    try:
+        return kind.model_validate(values)
+    except ValidationError as problem:
+        lines = [_explain(kind, error) for error in problem.errors()]
+        raise ConfigError(f"{where}: " + "; ".join(lines)) from None
+
+
+def read_toml(path: Path | str, what: str = "configuration") -> dict[str, Any]:
+    try:
+        return tomllib.loads(read_text(path, what, ConfigError))
+    except tomllib.TOMLDecodeError as problem:
+        raise ConfigError(f"{what} is not valid TOML: {path}: {problem}") from None
+
+
+def merged(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """`base` with `changes` laid over it, table by table."""
+    result = dict(base)
+    for key, value in changes.items():
+        below = result.get(key)
+        result[key] = merged(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
+    return result
+
+
+def nearest(word: str, known: list[str]) -> str:
+    """A hint for a misspelt name: the nearest known one, else all of them."""
+    close = difflib.get_close_matches(word, known, n=1)
+    return f"did you mean '{close[0]}'?" if close else f"known are {', '.join(known)}"
+
+
+def _explain(kind: type[Config], error: Any) -> str:
+    path = [str(part) for part in error["loc"]]
+    name = ".".join(path)
+    if error["type"] == "extra_forbidden":
+        known = sorted(_section(kind, path[:-1]).model_fields)
+        return f"unknown key '{name}' ({nearest(path[-1], known)})"
+    return f"'{name}' = {error['input']!r}: {error['msg']}" if name else str(error["msg"])
+
+
+def _section(kind: type[Config], path: list[str]) -> type[Config]:
+    """The configuration class that the keys of `path` lead to."""
+    for part in path:
+        field = kind.model_fields.get(part)
+        options = [] if field is None else [field.annotation, *get_args(field.annotation)]
+        inner = [it for it in options if isinstance(it, type) and issubclass(it, Config)]
+        if not inner:
+            break
+        kind = inner[0]
+    return kind

@@ -1,0 +1,137 @@
+"""What training eats: patches of every frame cut and perturbed once, and frame pairs drawn from them by seed."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robustmat.dataset.graphs import Neighborhoods, neighborhoods
+from robustmat.dataset.patches import PatchConfig, cut_patches
+from robustmat.dataset.store import LandmarkDataset
+from robustmat.dataset.truth import MATCHED, Truth, frame_pairs, label_candidates, read_truth
+from robustmat.errors import DataError
+from robustmat.perturb import Perturbation, perturb_image
+from robustmat.types import Box, Frame
+
+Progress = Callable[[Sequence[Any]], Iterable[Any]]
+
+
+@dataclass(frozen=True)
+class PatchBank:
+    """Frames with a known pose, each cut into patches under several views: perturbed copies with jittered boxes."""
+
+    truth: Truth
+    pairs: NDArray[np.int64]  # [P, 2], frames 2 to 25 m apart
+    patches: tuple[NDArray[np.uint8], ...]  # per frame [V, N, S, S, 3]
+    graphs: tuple[Neighborhoods, ...]
+
+
+@dataclass(frozen=True)
+class FramePair:
+    """Where the landmarks of two frames stand in a batch, and who is who: MATCHED, UNMATCHED, AMBIGUOUS."""
+
+    a: slice
+    b: slice
+    label: NDArray[np.int8]  # [A, B]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Several frame pairs, all their landmarks side by side."""
+
+    patches: NDArray[np.uint8]  # [N, S, S, 3]
+    index: NDArray[np.int64]  # [N, K], vertices of each graph, within the batch
+    mask: NDArray[np.bool_]  # [N, K]
+    pairs: tuple[FramePair, ...]
+
+
+def build_bank(
+    datasets: Sequence[LandmarkDataset],
+    config: PatchConfig,
+    num_neighbors: int,
+    include_center: bool,
+    perturbations: Sequence[Perturbation],
+    views: int,
+    jitter: float,
+    seed: int,
+    progress: Progress = lambda items: items,
+) -> PatchBank:
+    """Cut all patches of `datasets` once; view v of a frame uses perturbation v modulo their number."""
+    truth = read_truth(datasets)
+    pairs = frame_pairs(truth)
+    if not len(pairs):
+        names = ", ".join(dataset.name for dataset in datasets)
+        raise DataError(
+            f"no two frames of {names} are 2 to 25 m apart with landmarks in both: nothing to train on"
+        )
+    patches, graphs = [], []
+    for number in progress(range(len(truth.frames))):
+        frame = truth.frame(number)
+        patches.append(_cut_views(frame, config, perturbations, views, jitter, seed))
+        boxes = [landmark.box for landmark in frame.landmarks]
+        graphs.append(neighborhoods(boxes, num_neighbors, include_center))
+    return PatchBank(truth, pairs, tuple(patches), tuple(graphs))
+
+
+def _cut_views(
+    frame: Frame,
+    config: PatchConfig,
+    perturbations: Sequence[Perturbation],
+    views: int,
+    jitter: float,
+    seed: int,
+) -> NDArray[np.uint8]:
+    image = frame.image
+    boxes = np.array([landmark.box for landmark in frame.landmarks])  # [N, 4]
+    size = boxes[:, 2:] - boxes[:, :2]
+    cut = []
+    for view in range(views):
+        noisy = perturb_image(
+            image, perturbations[view % len(perturbations)], seed=seed + view, key=frame.name
+        )
+        rng = np.random.default_rng([seed, view, *frame.name.encode()])
+        moved = boxes + rng.uniform(-jitter, jitter, boxes.shape) * np.tile(size, 2)
+        cut.append(cut_patches(noisy, [_as_box(it) for it in moved], config))
+    return np.stack(cut)
+
+
+def _as_box(corners: NDArray[np.float64]) -> Box:
+    x0, y0, x1, y1 = corners.tolist()
+    return x0, y0, x1, y1
+
+
+def draw_batch(bank: PatchBank, count: int, flip: bool, rng: np.random.Generator) -> Batch:
+    """`count` frame pairs with something to match, each frame in a random view; the same `rng`, the same batch.
+
+    With `flip`, half of the pairs are mirrored, both frames alike: a mirrored street is a street.
+    """
+    patches, index, mask, chosen = [], [], [], []
+    start = 0
+    for _ in range(count):
+        (first, second), label = _draw_pair(bank, rng)
+        mirrored = flip and rng.random() < 0.5
+        slices = []
+        for frame in (first, second):
+            views = bank.patches[frame]
+            cut = views[rng.integers(len(views))]
+            graph = bank.graphs[frame]
+            patches.append(cut[:, :, ::-1] if mirrored else cut)
+            index.append(graph.index + start)
+            mask.append(graph.mask)
+            slices.append(slice(start, start + len(cut)))
+            start += len(cut)
+        chosen.append(FramePair(slices[0], slices[1], label))
+    return Batch(np.concatenate(patches), np.concatenate(index), np.concatenate(mask), tuple(chosen))
+
+
+def _draw_pair(bank: PatchBank, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
+    for _ in range(1000):
+        pair = rng.permuted(bank.pairs[rng.integers(len(bank.pairs))])
+        label = label_candidates(bank.truth.frames[pair[0]], bank.truth.frames[pair[1]])
+        if (label == MATCHED).any():
+            return pair, label
+    raise DataError(
+        "frame pairs without a single matched landmark only: there is nothing to learn from this data"
+    )

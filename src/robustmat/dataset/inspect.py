@@ -1,0 +1,119 @@
+"""What a data set holds, in numbers and in pictures to look at."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import PIL.Image
+from numpy.typing import NDArray
+
+from robustmat.dataset.drawing import draw_frame, draw_pair, grid
+from robustmat.dataset.store import LandmarkDataset
+from robustmat.dataset.truth import MATCHED, Truth, frame_pairs, label_candidates, read_truth
+from robustmat.files import replacing
+from robustmat.types import Array, Frame
+
+SHEET_FRAMES = 12
+SHEET_PAIRS = 40
+
+MatchedPairs = NDArray[np.int64]  # [N, 4]: frame and landmark of the first, frame and landmark of the second
+
+
+def count(dataset: LandmarkDataset) -> dict[str, Any]:
+    """Frames, landmarks, identities, and the pairs that evaluation and training can draw from."""
+    landmarks = [landmark for frame in dataset.frames for landmark in frame.landmarks]
+    per_frame = [len(frame.landmarks) for frame in dataset.frames]
+    category = {it.identity: it.category for it in landmarks if it.identity is not None}
+    known = [it for it in landmarks if it.identity is not None]
+    counts: dict[str, Any] = {
+        "name": dataset.name,
+        "world": dataset.world,
+        "has_identities": dataset.has_identities,
+        "frames": len(dataset.frames),
+        "frames_without_landmarks": per_frame.count(0),
+        "landmarks": len(landmarks),
+        "landmarks_per_frame": _summary(np.array(per_frame, dtype=float)),
+        "landmarks_by_category": dict(sorted(Counter(it.category for it in landmarks).items())),
+        "observations": len(known),
+        "observations_by_category": dict(sorted(Counter(it.category for it in known).items())),
+        "identities": len(category),
+        "identities_by_category": dict(sorted(Counter(category.values()).items())),
+        "observations_per_identity": _summary(
+            np.array(list(Counter(it.identity for it in known).values()), dtype=float)
+        ),
+        "distance_to_landmark": _summary(_distances(dataset)),
+        "frame_pairs": 0,
+        "matched_pairs": 0,
+    }
+    if dataset.has_identities:
+        truth = read_truth([dataset])
+        counts["frame_pairs"] = len(frame_pairs(truth))
+        matched = matched_pairs(truth)
+        counts["matched_pairs"] = len(matched)
+        counts["matched_pairs_by_category"] = dict(
+            sorted(Counter(truth.frame(i).landmarks[j].category for i, j, _, _ in matched.tolist()).items())
+        )
+    return counts
+
+
+def matched_pairs(truth: Truth) -> MatchedPairs:
+    """Every pair of landmarks of frames 2 to 25 m apart that is the same object beyond doubt."""
+    found = [np.zeros((0, 4), dtype=np.int64)]
+    for i, j in frame_pairs(truth).tolist():
+        rows, columns = np.nonzero(label_candidates(truth.frames[i], truth.frames[j]) == MATCHED)
+        found.append(np.stack([np.full_like(rows, i), rows, np.full_like(rows, j), columns], axis=1))
+    return np.concatenate(found)
+
+
+def draw_sheets(dataset: LandmarkDataset, out: Path | str, seed: int = 0) -> list[Path]:
+    """Write contact sheets into the folder `out`: frames with their boxes, and matched patch pairs."""
+    out = Path(out)
+    chosen = np.unique(np.linspace(0, len(dataset.frames) - 1, SHEET_FRAMES).round().astype(int))
+    places = _places(dataset)
+    sheets = [(out / "frames.png", grid([draw_frame(dataset.frames[i], places) for i in chosen], columns=2))]
+    if dataset.has_identities:
+        truth = read_truth([dataset])
+        pairs = matched_pairs(truth)
+        rng = np.random.default_rng(seed)
+        picked = pairs[np.sort(rng.choice(len(pairs), min(SHEET_PAIRS, len(pairs)), replace=False))]
+        pictures = [draw_pair(truth.frame(i), a, truth.frame(j), b) for i, a, j, b in picked.tolist()]
+        if pictures:
+            sheets.append((out / "pairs.png", grid(pictures, columns=4)))
+    for path, sheet in sheets:
+        with replacing(path) as temporary:
+            PIL.Image.fromarray(sheet).save(temporary)
+    return [path for path, _ in sheets]
+
+
+def _places(dataset: LandmarkDataset) -> dict[int, Array]:
+    """Where each identity stands: the median of its observations' positions."""
+    seen: dict[int, list[tuple[float, float, float]]] = {}
+    for frame in dataset.frames:
+        for it in frame.landmarks:
+            if it.identity is not None and it.position is not None:
+                seen.setdefault(it.identity, []).append(it.position)
+    return {identity: np.median(np.array(positions), axis=0) for identity, positions in seen.items()}
+
+
+def _distances(dataset: LandmarkDataset) -> Array:
+    """Metres from the camera to each landmark with an identity."""
+
+    def of(frame: Frame) -> list[float]:
+        if frame.T_world_camera is None:
+            return []
+        known = [it.position for it in frame.landmarks if it.identity is not None and it.position is not None]
+        return [float(np.linalg.norm(np.array(it) - frame.T_world_camera[:3, 3])) for it in known]
+
+    return np.array([distance for frame in dataset.frames for distance in of(frame)], dtype=float)
+
+
+def _summary(values: Array) -> dict[str, float] | None:
+    if not len(values):
+        return None
+    return {
+        "least": float(values.min()),
+        "median": float(np.median(values)),
+        "mean": round(float(values.mean()), 3),
+        "most": float(values.max()),
+    }

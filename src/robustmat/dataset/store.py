@@ -1,0 +1,182 @@
+"""The landmark data set: a folder that a person can read and a program can trust.
+
+    dataset.json    format, version, name, world, has_identities, source, counts
+    frames.jsonl    one line a frame: name, image, image size, time, camera, pose, landmarks
+    images/         only if images were copied; otherwise lines point to the originals
+
+All paths are relative to the folder. It appears under its name only when it is complete.
+"""
+
+import json
+import os
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import PIL.Image
+from pydantic import ValidationError
+
+from robustmat.dataset.records import (
+    FORMAT,
+    VERSION,
+    FrameRecord,
+    first_problem,
+    frame_to_json,
+    read_header,
+    record_to_frame,
+)
+from robustmat.errors import DataError
+from robustmat.files import read_json, read_text, write_json
+from robustmat.types import Frame
+
+
+@dataclass(frozen=True)
+class LandmarkDataset:
+    """An opened data set. Data sets with the same `world` share coordinates.
+
+    A landmark without an identity stays in its frame: it is something a matcher meets, but nobody knows what
+    it is. `has_identities` says whether any landmark has one.
+    """
+
+    path: Path
+    name: str
+    world: str
+    has_identities: bool
+    frames: tuple[Frame, ...]
+
+
+def open_dataset(path: Path | str) -> LandmarkDataset:
+    """Open and check a data set; images are looked for, but read only when asked for."""
+    path = Path(path)
+    if not path.is_dir():
+        raise DataError(f"data set not found: expected the folder {path}; `robustmat prepare` makes one")
+    header = read_header(path / "dataset.json")
+    lines_path = path / "frames.jsonl"
+    frames = []
+    for number, line in enumerate(read_text(lines_path, "data set frames").splitlines(), start=1):
+        try:
+            record = FrameRecord.model_validate_json(line)
+        except ValidationError as problem:
+            raise DataError(f"{lines_path}, line {number}: {first_problem(problem)}") from None
+        frames.append(record_to_frame(record, path, f"{lines_path}, line {number}"))
+    if len(frames) != header.counts.get("frames"):
+        raise DataError(
+            f"data set is incomplete: {lines_path} holds {len(frames)} frames, dataset.json counts "
+            f"{header.counts.get('frames')}; prepare it again"
+        )
+    return LandmarkDataset(path, header.name, header.world, header.has_identities, tuple(frames))
+
+
+def write_dataset(
+    path: Path | str,
+    name: str,
+    world: str,
+    frames: Iterable[tuple[Frame, Path | None]],
+    *,
+    source: dict[str, Any],
+    copy_images: bool = False,
+) -> Path:
+    """Write frames, each with the path of its image file, as a data set and return its folder.
+
+    Where there is no image file (None), or with `copy_images`, the image goes into the data set. An older
+    data set of that name is replaced, at the very end; any other folder is left alone.
+    """
+    path = Path(path)
+    _refuse_to_overwrite(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
+    try:
+        counts = _write_frames(temporary, path, frames, copy_images)
+        header = {
+            "format": FORMAT,
+            "version": VERSION,
+            "name": name,
+            "world": world,
+            "has_identities": counts["identities"] > 0,
+            "source": source,
+            "counts": counts,
+        }
+        write_json(temporary / "dataset.json", header)
+        umask = os.umask(0)
+        os.umask(umask)
+        temporary.chmod(0o777 & ~umask)
+        _swap(temporary, path)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return path
+
+
+def _write_frames(
+    folder: Path, final: Path, frames: Iterable[tuple[Frame, Path | None]], copy_images: bool
+) -> dict[str, Any]:
+    names: set[str] = set()
+    identities: dict[int, str] = {}
+    landmarks: Counter[str] = Counter()
+    with (folder / "frames.jsonl").open("w", encoding="utf-8") as lines:
+        for frame, image_path in frames:
+            if frame.name in names or Path(frame.name).name != frame.name:
+                raise DataError(f"frame name '{frame.name}' is used twice or is no plain file name")
+            names.add(frame.name)
+            landmarks.update(it.category for it in frame.landmarks)
+            identities.update({it.identity: it.category for it in frame.landmarks if it.identity is not None})
+            image = _place_image(frame, image_path, folder, final, copy_images)
+            lines.write(json.dumps(frame_to_json(frame, image), allow_nan=False) + "\n")
+    if not names:
+        raise DataError(f"there are no frames to write into the data set {final}")
+    return {
+        "frames": len(names),
+        "landmarks": sum(landmarks.values()),
+        "identities": len(identities),
+        "landmarks_by_category": dict(sorted(landmarks.items())),
+        "identities_by_category": dict(sorted(Counter(identities.values()).items())),
+    }
+
+
+def _place_image(frame: Frame, image_path: Path | None, folder: Path, final: Path, copy: bool) -> str:
+    """The image's path relative to the data set, after copying or writing it there if need be."""
+    if image_path is not None and not copy:
+        return Path(os.path.relpath(image_path.resolve(), final.resolve())).as_posix()
+    (folder / "images").mkdir(exist_ok=True)
+    if image_path is not None:
+        target = folder / "images" / f"{frame.name}{image_path.suffix}"
+        shutil.copyfile(image_path, target)
+    else:
+        target = folder / "images" / f"{frame.name}.png"
+        PIL.Image.fromarray(frame.image).save(target)
+    return f"images/{target.name}"
+
+
+def _refuse_to_overwrite(path: Path) -> None:
+    if not path.exists() and not path.is_symlink():
+        return
+    if path.is_dir() and (not any(path.iterdir()) or _is_dataset(path)):
+        return
+    raise DataError(f"{path} exists and is no data set; choose another place, nothing was overwritten")
+
+
+def _is_dataset(path: Path) -> bool:
+    try:
+        content = read_json(path / "dataset.json", "data set description")
+    except DataError:
+        return False
+    return isinstance(content, dict) and content.get("format") == FORMAT
+
+
+def _swap(new: Path, path: Path) -> None:
+    """Put `new` at `path`. The old folder steps aside first, so an interruption leaves one of them whole."""
+    if not path.exists():
+        new.replace(path)
+        return
+    aside = Path(tempfile.mkdtemp(prefix=f".{path.name}-old-", dir=path.parent))
+    path.replace(aside / "old")
+    try:
+        new.replace(path)
+    except OSError:
+        (aside / "old").replace(path)
+        raise
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)

@@ -1,0 +1,191 @@
+"""Which landmarks of two frames are the same object: the ground truth that pairs and matches are held to.
+
+Identities are clusters of LiDAR positions, so they carry doubt. Candidates that cannot be judged fairly are
+*ambiguous* and count neither for nor against a method: the same identity seen at places too far apart (a
+smeared cluster), different identities nearer than two metres (a sign and its own pole, one post in two
+pieces), and landmarks without an identity.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import cKDTree
+
+from robustmat.dataset.store import LandmarkDataset
+from robustmat.errors import DataError
+from robustmat.types import CATEGORIES, Array, Frame
+
+UNMATCHED, MATCHED, AMBIGUOUS = 0, 1, 2
+
+NEAREST_FRAMES, FARTHEST_FRAMES = 2.0, 25.0  # metres between the two cameras of a frame pair
+TOLERANCE = {"window": 1.0}  # metres; how far apart two sightings of one object may be placed
+DEFAULT_TOLERANCE = 0.5
+SEPARATION = 2.0  # metres; different identities nearer than this may be one object
+POLE_HEIGHT_WEIGHT = 0.2  # how much of a pole is seen decides the height of its mean, not its place
+UNKNOWN = -1  # the identity of a landmark that has none
+
+Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class FrameTruth:
+    """What is known of one frame: where it was taken, and what its landmarks are."""
+
+    dataset: int
+    index: int  # of the frame within its data set
+    world: str
+    centre: Array  # [3], the camera in the world
+    down: Array  # [3], unit vector in the world
+    identity: Indices  # [L], unique over all data sets, UNKNOWN where not known
+    category: Indices  # [L], index into CATEGORIES
+    position: Array  # [L, 3], nan where not known
+
+
+@dataclass(frozen=True)
+class Truth:
+    """All frames with a pose and at least one landmark, of one or several data sets."""
+
+    datasets: tuple[LandmarkDataset, ...]
+    frames: tuple[FrameTruth, ...]
+
+    def frame(self, index: int) -> Frame:
+        it = self.frames[index]
+        return self.datasets[it.dataset].frames[it.index]
+
+
+def read_truth(datasets: Sequence[LandmarkDataset]) -> Truth:
+    """Gather the ground truth; objects seen in several drives of one world get one identity."""
+    for dataset in datasets:
+        if not dataset.has_identities:
+            raise DataError(
+                f"data set {dataset.name} has no landmark identities, so right and wrong matches cannot be "
+                f"told apart: {dataset.path}; prepare it from a drive with LiDAR scans and poses"
+            )
+    united = unite_identities(datasets)
+    frames = []
+    for number, dataset in enumerate(datasets):
+        for index, frame in enumerate(dataset.frames):
+            if frame.T_world_camera is None or not frame.landmarks:
+                continue
+            marks = frame.landmarks
+            frames.append(
+                FrameTruth(
+                    dataset=number,
+                    index=index,
+                    world=dataset.world,
+                    centre=frame.T_world_camera[:3, 3],
+                    down=frame.T_world_camera[:3, 1],
+                    identity=np.array([united.get((number, it.identity), UNKNOWN) for it in marks], np.int64),
+                    category=np.array([CATEGORIES.index(it.category) for it in marks], np.int64),
+                    position=np.array([it.position or (np.nan,) * 3 for it in marks], np.float64),
+                )
+            )
+    return Truth(tuple(datasets), tuple(frames))
+
+
+def unite_identities(datasets: Sequence[LandmarkDataset]) -> dict[tuple[int, int | None], int]:
+    """One number for each object of the world: (data set, its identity) -> number.
+
+    Data sets number their identities on their own. Two identities of different drives of one world are one
+    object if they have the same category, stand within the tolerance of each other, and each is the
+    other's nearest.
+    """
+    united: dict[tuple[int, int | None], int] = {}
+    known: dict[tuple[str, str], list[tuple[int, Array]]] = {}  # by world and category
+    count = 0
+    for number, dataset in enumerate(datasets):
+        fresh: dict[tuple[str, str], list[tuple[int, Array]]] = {}
+        for (identity, category), place in sorted(_places(dataset).items()):
+            fresh.setdefault((dataset.world, category), []).append((identity, place))
+        for group, members in fresh.items():
+            seen = known.setdefault(group, [])
+            vertical = abs(_down(dataset)) if group[1] == "pole" else np.zeros(3)
+            partner = _mutual_nearest(members, seen, TOLERANCE.get(group[1], DEFAULT_TOLERANCE), vertical)
+            for row, (identity, place) in enumerate(members):
+                if row in partner:
+                    united[number, identity] = partner[row]
+                else:
+                    united[number, identity] = count
+                    seen.append((count, place))
+                    count += 1
+    return united
+
+
+def frame_pairs(
+    truth: Truth, nearest: float = NEAREST_FRAMES, farthest: float = FARTHEST_FRAMES
+) -> NDArray[np.int64]:
+    """All pairs [P, 2] of frames of one world whose cameras stand `nearest` to `farthest` metres apart."""
+    pairs = []
+    for world in sorted({frame.world for frame in truth.frames}):
+        members = np.array([i for i, frame in enumerate(truth.frames) if frame.world == world])
+        centres = np.array([truth.frames[i].centre for i in members])
+        near = cKDTree(centres).query_pairs(farthest, output_type="ndarray")
+        distance = np.linalg.norm(centres[near[:, 0]] - centres[near[:, 1]], axis=1)
+        pairs.append(members[near[distance >= nearest]].reshape(-1, 2))
+    found: Indices = np.sort(np.concatenate([np.zeros((0, 2), np.int64), *pairs]), axis=1)
+    return found[np.lexsort((found[:, 1], found[:, 0]))]
+
+
+def label_candidates(a: FrameTruth, b: FrameTruth) -> NDArray[np.int8]:
+    """UNMATCHED, MATCHED or AMBIGUOUS for every landmark of `a` with every landmark of `b`: [A, B]."""
+    distance = landmark_distance(a, b)
+    tolerance = np.array([TOLERANCE.get(CATEGORIES[it], DEFAULT_TOLERANCE) for it in a.category])
+    same = a.identity[:, None] == b.identity[None]
+    label = np.where(same, MATCHED, UNMATCHED).astype(np.int8)
+    # Comparisons with an unknown place (nan) are false: then the identities alone decide.
+    label[same & (distance > tolerance[:, None])] = AMBIGUOUS
+    label[~same & (distance < SEPARATION)] = AMBIGUOUS
+    label[(a.identity == UNKNOWN)[:, None] | (b.identity == UNKNOWN)[None]] = AMBIGUOUS
+    return label
+
+
+def landmark_distance(a: FrameTruth, b: FrameTruth) -> Array:
+    """Metres between the places of two frames' landmarks [A, B]; height counts little where one is a pole."""
+    offset = a.position[:, None] - b.position[None]  # [A, B, 3]
+    height = offset @ a.down  # [A, B]
+    level = np.maximum(np.sum(offset**2, axis=2) - height**2, 0)
+    pole = CATEGORIES.index("pole")
+    weight = np.where((a.category == pole)[:, None] | (b.category == pole)[None], POLE_HEIGHT_WEIGHT, 1.0)
+    return np.asarray(np.sqrt(level + (weight * height) ** 2))
+
+
+def _places(dataset: LandmarkDataset) -> dict[tuple[int, str], Array]:
+    """The mean place of each identity (nan if never known), with the category it is mostly seen as."""
+    sightings: dict[int, list[tuple[str, tuple[float, float, float]]]] = {}
+    for frame in dataset.frames:
+        for it in frame.landmarks:
+            if it.identity is not None:
+                sightings.setdefault(it.identity, []).append((it.category, it.position or (np.nan,) * 3))
+    places = {}
+    for identity, seen in sightings.items():
+        names = [category for category, _ in seen]
+        positions = np.array([position for _, position in seen])
+        known = positions[np.isfinite(positions).all(axis=1)]
+        place = np.median(known, axis=0) if len(known) else np.full(3, np.nan)
+        places[identity, max(sorted(set(names)), key=names.count)] = place
+    return places
+
+
+def _down(dataset: LandmarkDataset) -> Array:
+    axes = [frame.T_world_camera[:3, 1] for frame in dataset.frames if frame.T_world_camera is not None]
+    return np.asarray(np.mean(axes, axis=0)) if axes else np.array([0.0, 1.0, 0.0])
+
+
+def _mutual_nearest(
+    fresh: list[tuple[int, Array]], seen: list[tuple[int, Array]], tolerance: float, down: Array
+) -> dict[int, int]:
+    """Row of `fresh` -> number of the `seen` object that it is."""
+    if not seen:
+        return {}
+    offset = np.array([place for _, place in fresh])[:, None] - np.array([place for _, place in seen])[None]
+    height = offset @ down
+    square = np.sum(offset**2, axis=2) - (1 - POLE_HEIGHT_WEIGHT**2) * height**2
+    distance = np.where(np.isfinite(square), np.sqrt(np.maximum(square, 0)), np.inf)  # [fresh, seen]
+    column = distance.argmin(axis=1)
+    return {
+        row: seen[chosen][0]
+        for row, chosen in enumerate(column)
+        if distance[row, chosen] <= tolerance and distance[:, chosen].argmin() == row
+    }

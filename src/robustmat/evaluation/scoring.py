@@ -1,0 +1,184 @@
+"""Run matchers over drawn pairs: each frame is read, perturbed and embedded once, never once per pair."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robustmat.dataset.pairs import PairSample, draw_frame_pairs
+from robustmat.dataset.store import LandmarkDataset
+from robustmat.dataset.truth import AMBIGUOUS, MATCHED, Indices, Truth, label_candidates, read_truth
+from robustmat.errors import ConfigError
+from robustmat.evaluation.predictions import FrameTruths, MethodRow
+from robustmat.matching.protocol import Matcher
+from robustmat.perturb import CLEAN, Perturbation, perturb_image
+from robustmat.types import Array, Frame, Image
+
+SIDES = ("both", "second")
+
+Progress = Callable[[Sequence[Any], str], Iterable[Any]]  # items and what is being done with them
+View = tuple[int, bool]  # a frame's index in the truth, and whether it is perturbed
+Embedded = dict[View, Any]
+
+
+def silent(items: Sequence[Any], what: str) -> Iterable[Any]:
+    return items
+
+
+def embed_frames(
+    matchers: Sequence[Matcher],
+    truth: Truth,
+    views: Iterable[View],
+    perturbation: Perturbation,
+    seed: int,
+    *,
+    progress: Progress = silent,
+) -> list[Embedded]:
+    """What each matcher remembers of each view."""
+    embedded: list[Embedded] = [{} for _ in matchers]
+    for view in progress(sorted(set(views)), "embedding frames"):
+        pixels = _Pixels(truth, view, perturbation, seed)
+        with pixels:
+            frame = hide_truth(truth.frame(view[0]), pixels)
+            for memory, matcher in zip(embedded, matchers, strict=True):
+                memory[view] = matcher.embed(frame)
+    return embedded
+
+
+def hide_truth(frame: Frame, load_image: Callable[[], Image]) -> Frame:
+    """The frame as a user without LiDAR has it: pixels and boxes, no identities, places or poses."""
+    return Frame(
+        name=frame.name,
+        load_image=load_image,
+        landmarks=tuple(replace(it, identity=None, position=None) for it in frame.landmarks),
+        camera=frame.camera,
+    )
+
+
+def views_of(pairs: Indices, perturbation: Perturbation, side: str) -> list[tuple[View, View]]:
+    """Which view of either frame each pair [P, 2] is about."""
+    if side not in SIDES:
+        raise ConfigError(f"unknown side to perturb {side!r}: choose one of {', '.join(SIDES)}")
+    noisy = perturbation.level is not None
+    return [((int(a), noisy and side == "both"), (int(b), noisy)) for a, b in pairs]
+
+
+def score_pairs(
+    matcher: Matcher, embedded: Embedded, sample: PairSample, views: Sequence[tuple[View, View]]
+) -> Array:
+    """The score of every drawn landmark pair [N]; each frame pair's score matrix is computed once."""
+    scores = np.zeros(len(views))
+    rows_of: dict[tuple[View, View], list[int]] = {}
+    for row, view in enumerate(views):
+        rows_of.setdefault(view, []).append(row)
+    for (a, b), rows in rows_of.items():
+        scores[rows] = matcher.score(embedded[a], embedded[b])[
+            sample.landmark_a[rows], sample.landmark_b[rows]
+        ]
+    return scores
+
+
+def match_frames(
+    matcher: Matcher, embedded: Embedded, truth: Truth, views: Sequence[tuple[View, View]]
+) -> dict[str, NDArray[Any]]:
+    """The matches returned for whole frame pairs, with what the ground truth says: columns of a MethodRow."""
+    rows = []
+    for number, (a, b) in enumerate(views):
+        first, second = truth.frames[a[0]], truth.frames[b[0]]
+        label = label_candidates(first, second)
+        for it in matcher.match(embedded[a], embedded[b]).matches:
+            identities = (first.identity[it.a], second.identity[it.b])
+            rows.append((number, it.a, it.b, it.score, label[it.a, it.b], *identities))
+    pair, a_, b_, score, judged, identity_a, identity_b = np.array(rows, np.float64).reshape(-1, 7).T
+    return {
+        "match_pair": pair.astype(np.int64),
+        "match_a": a_.astype(np.int64),
+        "match_b": b_.astype(np.int64),
+        "match_score": score,
+        "match_label": judged.astype(np.int64),
+        "match_identity_a": identity_a.astype(np.int64),
+        "match_identity_b": identity_b.astype(np.int64),
+    }
+
+
+def possible_matches(truth: Truth, pairs: Indices) -> FrameTruths:
+    """What a perfect matcher would find in the frame pairs; an object in two pieces counts once per piece."""
+    numbers, identities = [], []
+    for number, (a, b) in enumerate(pairs):
+        rows, columns = np.nonzero(label_candidates(truth.frames[a], truth.frames[b]) == MATCHED)
+        seen = truth.frames[a].identity[rows]
+        for identity in np.unique(seen):
+            chosen = seen == identity
+            count = min(len(np.unique(rows[chosen])), len(np.unique(columns[chosen])))
+            numbers += [number] * count
+            identities += [identity] * count
+    return FrameTruths(pairs, np.array(numbers, np.int64), np.array(identities, np.int64))
+
+
+def predict(
+    matcher: Matcher,
+    embedded: Embedded,
+    sample: PairSample,
+    pair_views: Sequence[tuple[View, View]],
+    frame_views: Sequence[tuple[View, View]],
+) -> MethodRow:
+    """One method's row of predictions."""
+    return MethodRow(
+        name=matcher.name,
+        threshold=float(matcher.threshold),
+        score=score_pairs(matcher, embedded, sample, pair_views),
+        **match_frames(matcher, embedded, sample.truth, frame_views),
+    )
+
+
+def score_candidates(
+    matcher: Matcher,
+    datasets: Sequence[LandmarkDataset],
+    perturbation: Perturbation = CLEAN,
+    seed: int = 0,
+    *,
+    side: str = "both",
+    most_frame_pairs: int = 300,
+    progress: Progress = silent,
+) -> tuple[Array, NDArray[np.bool_]]:
+    """Scores and labels of *all* judged candidates of frame pairs: what a probability is fitted on."""
+    truth = read_truth(datasets)
+    pairs = draw_frame_pairs(truth, most_frame_pairs, seed)
+    views = views_of(pairs, perturbation, side)
+    (embedded,) = embed_frames(
+        [matcher], truth, (it for both in views for it in both), perturbation, seed, progress=progress
+    )
+    scores, labels = [np.zeros(0)], [np.zeros(0, np.bool_)]
+    for a, b in views:
+        label = label_candidates(truth.frames[a[0]], truth.frames[b[0]])
+        judged = label != AMBIGUOUS
+        scores.append(matcher.score(embedded[a], embedded[b])[judged])
+        labels.append(label[judged] == MATCHED)
+    return np.concatenate(scores), np.concatenate(labels)
+
+
+class _Pixels:
+    """A frame's perturbed pixels, made once for all matchers and let go of afterwards.
+
+    Embedded frames may keep the frame for drawing; it then makes its pixels anew.
+    """
+
+    def __init__(self, truth: Truth, view: View, perturbation: Perturbation, seed: int) -> None:
+        dataset = truth.datasets[truth.frames[view[0]].dataset]
+        self.frame = truth.frame(view[0])
+        self.key = f"{dataset.name}/{self.frame.name}"  # drives number their frames alike
+        self.perturbation, self.seed = perturbation if view[1] else CLEAN, seed
+        self.held: Image | None = None
+
+    def __call__(self) -> Image:
+        if self.held is not None:
+            return self.held
+        return perturb_image(self.frame.load_image(), self.perturbation, self.seed, self.key)
+
+    def __enter__(self) -> None:
+        self.held = self()
+
+    def __exit__(self, *_: object) -> None:
+        self.held = None

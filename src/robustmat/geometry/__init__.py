@@ -1,0 +1,1 @@
+"""Rigid transforms and the projection of points into pixels."""

@@ -1,0 +1,1 @@
+"""From label maps, box files and LiDAR to landmarks: boxes, positions, identities."""

@@ -1,0 +1,1 @@
+"""RobustMat as configurable parts: solvers, vertex diffusion, graph diffusion, similarity, weights."""

@@ -1,0 +1,123 @@
+"""RobustMat whole: embed all landmarks of a frame, score all pairs of two frames."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from pydantic import Field, PositiveInt, model_validator
+from torch import Tensor, nn
+
+from robustmat.config import Config
+from robustmat.dataset.patches import PatchConfig
+from robustmat.models.graph import GraphConfig, GraphDiffusion
+from robustmat.models.vertex import Evolved, VertexConfig, VertexDiffusion
+
+
+class ModelConfig(Config):
+    """Everything that decides an embedding and a score. `score` says which comparisons count in S_match."""
+
+    patch: PatchConfig = Field(default_factory=PatchConfig)
+    vertex: VertexConfig = Field(default_factory=VertexConfig)
+    graph: GraphConfig = Field(default_factory=GraphConfig)
+    similarity_hidden: tuple[PositiveInt, ...] = (1024, 512, 256)
+    score: Literal["both", "vertex", "graph"] = "both"
+
+    @model_validator(mode="after")
+    def _fits(self) -> "ModelConfig":
+        if self.patch.size % 4 or self.patch.size < 4 * self.vertex.pooling_grid:
+            raise ValueError(
+                f"patch.size must be a multiple of 4 and at least 4 x vertex.pooling_grid = "
+                f"{4 * self.vertex.pooling_grid}, found {self.patch.size}"
+            )
+        if self.vertex.embedding_dim % self.graph.heads:
+            raise ValueError(
+                f"graph.heads = {self.graph.heads} must divide vertex.embedding_dim = {self.vertex.embedding_dim}"
+            )
+        return self
+
+
+@dataclass(frozen=True)
+class Embeddings:
+    """What the model knows of N landmarks: f [N, D] and g [N, D], and how the diffusions went."""
+
+    vertex: Tensor
+    graph: Tensor
+    vertex_evolved: Evolved | None = None
+    graph_evolved: Evolved | None = None
+
+
+@dataclass(frozen=True)
+class PairLogits:
+    """The three comparisons of every landmark of one frame with every one of another, before the sigmoid: [A, B]."""
+
+    vertex: Tensor  # r of f(x), f(y)
+    graph_ab: Tensor  # d of f(x), g(G^y)
+    graph_ba: Tensor  # d of f(y), g(G^x)
+
+
+def similarity(dim: int, hidden: tuple[int, ...]) -> nn.Sequential:
+    """r without its sigmoid: fully connected layers on the squared difference of two vertex embeddings."""
+    layers: list[nn.Module] = []
+    for width in hidden:
+        layers += [nn.Linear(dim, width), nn.ReLU()]
+        dim = width
+    return nn.Sequential(*layers, nn.Linear(dim, 1))
+
+
+class RobustMat(nn.Module):
+    """The paper's model; every ablation is a configuration of it.
+
+    Example:
+        >>> model = RobustMat(ModelConfig(patch={"size": 32}, vertex={"channels": 16, "stem_channels": 8}))
+        >>> patches = torch.zeros(5, 3, 32, 32)
+        >>> index, mask = torch.zeros(5, 3, dtype=torch.long), torch.ones(5, 3, dtype=torch.bool)
+        >>> a = model.embed(patches, index, mask)
+        >>> model.score(model.compare(a, a)).shape
+        torch.Size([5, 5])
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        dim = config.vertex.embedding_dim
+        self.vertex = VertexDiffusion(config.vertex)
+        if config.score != "graph":
+            self.vertex_similarity = similarity(dim, config.similarity_hidden)
+        if config.score != "vertex":
+            self.graph = GraphDiffusion(config.graph, dim)
+            self.graph_matrix = nn.Parameter(torch.empty(dim, dim))  # M of d(a, b) = sigmoid(a' M b)
+            nn.init.xavier_uniform_(self.graph_matrix)
+
+    def embed(self, patches: Tensor, index: Tensor, mask: Tensor) -> Embeddings:
+        """f and g of N landmarks at once, each patch embedded a single time.
+
+        Args:
+            patches: [N, 3, S, S].
+            index, mask: [N, K], the vertices of each landmark's graph and which of them exist.
+        """
+        vertex, vertex_evolved = self.vertex(patches)  # [N, D]
+        if self.config.score == "vertex":
+            return Embeddings(vertex, torch.zeros_like(vertex), vertex_evolved)
+        graph, graph_evolved = self.graph(vertex[index], mask)  # [N, K, D] -> [N, D]
+        return Embeddings(vertex, graph, vertex_evolved, graph_evolved)
+
+    def compare(self, a: Embeddings, b: Embeddings) -> PairLogits:
+        """All pairs of the landmarks of two frames: r in one batch, d as two matrix products."""
+        zeros = a.vertex.new_zeros(len(a.vertex), len(b.vertex))
+        vertex = graph_ab = graph_ba = zeros
+        if self.config.score != "graph":
+            difference = (a.vertex[:, None] - b.vertex).square()  # [A, B, D]
+            vertex = self.vertex_similarity(difference).squeeze(-1)
+        if self.config.score != "vertex":
+            graph_ab = a.vertex @ self.graph_matrix @ b.graph.T
+            graph_ba = (b.vertex @ self.graph_matrix @ a.graph.T).T
+        return PairLogits(vertex, graph_ab, graph_ba)
+
+    def score(self, logits: PairLogits) -> Tensor:
+        """S_match = r + (d + d') / 2, in [0, 2]; in [0, 1] where the config leaves one of them out."""
+        score = torch.zeros_like(logits.vertex)
+        if self.config.score != "graph":
+            score = score + logits.vertex.sigmoid()
+        if self.config.score != "vertex":
+            score = score + (logits.graph_ab.sigmoid() + logits.graph_ba.sigmoid()) / 2
+        return score

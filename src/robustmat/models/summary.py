@@ -1,0 +1,80 @@
+"""What a model is made of: output shapes, parameters and multiply-adds of each part."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from robustmat.models.robustmat import ModelConfig, RobustMat
+
+
+@dataclass(frozen=True)
+class PartSummary:
+    """One part of the model, for one landmark (or one pair of them)."""
+
+    name: str
+    output: tuple[int, ...]  # shape without the batch
+    parameters: int
+    multiply_adds: int
+    evaluations: int | None = None  # of the field, where the part is a diffusion
+
+
+def summarize(config: ModelConfig) -> list[PartSummary]:
+    """Run one neighbourhood of noise through a fresh model and note what each part does for a single patch."""
+    model = RobustMat(config).eval()
+    vertices = config.graph.num_neighbors + int(config.graph.include_center)
+    dim = config.vertex.embedding_dim
+    patch = torch.randn(
+        1, 3, config.patch.size, config.patch.size, generator=torch.Generator().manual_seed(0)
+    )
+    parts = []
+    with torch.inference_mode():
+        with counting() as operations:
+            maps = model.vertex.downsample(patch)
+        parts.append(_part("downsample (h_DS)", maps, [model.vertex.downsample], operations))
+        with counting() as operations:
+            evolved = model.vertex.evolve(maps)
+        field = [module for name, module in model.vertex.named_children() if name in ("field", "blocks")]
+        parts.append(_part("vertex diffusion (F_CNN)", evolved.final, field, operations, evolved.evaluations))
+        with counting() as operations:
+            embedding = model.vertex.project(model.vertex.pool(evolved.final).flatten(1))
+        parts.append(_part("vertex embedding f", embedding, [model.vertex.project], operations))
+        if config.score != "vertex":
+            with counting() as operations:
+                graph, evolved = model.graph(
+                    embedding.expand(1, vertices, dim), torch.ones(1, vertices).bool()
+                )
+            parts.append(_part("graph diffusion g", graph, [model.graph], operations, evolved.evaluations))
+        if config.score != "graph":
+            with counting() as operations:
+                hidden = model.vertex_similarity[:-1](embedding)
+            parts.append(
+                _part("similarity r, hidden", hidden, [model.vertex_similarity[:-1]], operations)
+            )
+            with counting() as operations:
+                logit = model.vertex_similarity[-1](hidden)
+            parts.append(_part("similarity r", logit, [model.vertex_similarity[-1]], operations))
+        if config.score != "vertex":
+            size = model.graph_matrix.numel()
+            parts.append(PartSummary("discriminator d", (1,), size, 2 * (size + dim)))
+    return parts
+
+
+def _part(
+    name: str, output: Tensor, modules: list[nn.Module], operations: list[int], evaluations: int | None = None
+) -> PartSummary:
+    parameters = sum(parameter.numel() for module in modules for parameter in module.parameters())
+    return PartSummary(name, tuple(output.shape[1:]), parameters, sum(operations), evaluations)
+
+
+@contextmanager
+def counting() -> Iterator[list[int]]:
+    """Collect the multiply-adds of every convolution and matrix product inside the block."""
+    from torch.utils.flop_counter import FlopCounterMode  # slow to import
+
+    counts: list[int] = []
+    with FlopCounterMode(display=False) as counter:
+        yield counts
+    counts.append(counter.get_total_flops() // 2)

@@ -1,0 +1,199 @@
+"""Vertex diffusion f: a patch becomes a feature map, the map follows an ODE, its end becomes an embedding."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from robustmat.config import Config
+from robustmat.models.bounds import at_most, convolution_bound
+from robustmat.models.solvers import Dynamics, SolverConfig, solve
+
+
+class VertexConfig(Config):
+    """The sizes and choices of f. `evolution` is what happens between the map and its pooling: the paper's
+    ODE (`diffusion`), two residual blocks of their own (`residual`, the ResNet of the ablation) or nothing."""
+
+    stem_channels: PositiveInt = 64
+    channels: PositiveInt = 128
+    evolution: Literal["diffusion", "residual", "none"] = "diffusion"
+    field: Literal["plain", "contractive"] = "plain"
+    contraction_rate: PositiveFloat = 0.5
+    lipschitz: PositiveFloat = 0.7  # of the learned part N of the contractive field
+    end_time: NonNegativeFloat = 1.0
+    solver: SolverConfig = Field(default_factory=SolverConfig)
+    pooling_grid: PositiveInt = 1
+    embedding_dim: PositiveInt = 512
+    normalize: bool = False
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "VertexConfig":
+        for name in ("stem_channels", "channels"):
+            if getattr(self, name) % GROUP_SIZE:
+                raise ValueError(f"{name} must be a multiple of {GROUP_SIZE}, found {getattr(self, name)}")
+        if self.evolution == "diffusion" and self.field == "contractive":
+            check_stable_steps(self.contraction_rate, self.lipschitz, self.end_time, self.solver)
+        return self
+
+
+GROUP_SIZE = 8  # channels normalised together: statistics of one sample alone, never of the batch
+
+
+def check_stable_steps(rate: float, lipschitz: float, end_time: float, solver: SolverConfig) -> None:
+    """Refuse fixed steps so long that the discrete solution need not contract, whatever the field promises."""
+    if solver.adaptive or end_time == 0:
+        return
+    stiffness = (rate + 2 * lipschitz) * solver.step_size(end_time)  # (a + Lip N) h with a = rate + Lip N
+    if stiffness > 2:
+        raise ValueError(
+            f"(a + Lip N) h = {stiffness:.2f} exceeds 2, so fixed steps may not contract: "
+            "raise solver.steps, lower contraction_rate or lipschitz, or use dopri5"
+        )
+
+
+class DownBlock(nn.Module):
+    """A residual block of two convolutions and a 1x1 shortcut that halves height and width."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.norm1 = nn.GroupNorm(inputs // GROUP_SIZE, inputs)
+        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride=2, padding=1)
+        self.norm2 = nn.GroupNorm(outputs // GROUP_SIZE, outputs)
+        self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1)
+        self.shortcut = nn.Conv2d(inputs, outputs, 1, stride=2)
+
+    def forward(self, maps: Tensor) -> Tensor:
+        active = F.relu(self.norm1(maps))
+        update: Tensor = self.conv2(F.relu(self.norm2(self.conv1(active))))
+        shortcut: Tensor = self.shortcut(active)
+        return update + shortcut
+
+
+def downsample(stem_channels: int, channels: int) -> nn.Sequential:
+    """h_DS: seven convolutions from a patch [B, 3, S, S] to a map [B, C, S/4, S/4]."""
+    return nn.Sequential(
+        nn.Conv2d(3, stem_channels, 3, padding=1),
+        DownBlock(stem_channels, stem_channels),  # [B, stem, S/2, S/2]
+        DownBlock(stem_channels, channels),  # [B, C, S/4, S/4]
+    )
+
+
+class ConvBlock(nn.Module):
+    """Convolution, normalisation, activation, twice; `shift` [C, 1, 1] is added to both convolutions."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(channels, channels, 3, padding=1)
+        self.norm1 = nn.GroupNorm(channels // GROUP_SIZE, channels)
+        self.conv2 = nn.Conv2d(channels, channels, 3, padding=1)
+        self.norm2 = nn.GroupNorm(channels // GROUP_SIZE, channels)
+
+    def forward(self, state: Tensor, shift: Tensor | float = 0.0) -> Tensor:
+        # ELU, not ReLU: a slope that is never negative could only push features up.
+        hidden = F.elu(self.norm1(self.conv1(state) + shift))
+        return F.elu(self.norm2(self.conv2(hidden) + shift))
+
+
+class ConvField(nn.Module):
+    """h_CNN, plain: a block whose convolutions are shifted as time goes by."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.block = ConvBlock(channels)
+        self.time_shift = nn.Parameter(torch.zeros(channels, 1, 1))
+
+    def dynamics(self) -> Dynamics:
+        return lambda time, state: self.block(state, time * self.time_shift)
+
+
+class ContractiveField(nn.Module):
+    """h_CNN, contractive: h(z) = -a z + N(z) with a = rate + Lip(N), so that trajectories approach each other
+    at least as fast as exp(-rate t). N is two bounded convolutions around a 1-Lipschitz activation."""
+
+    def __init__(self, channels: int, rate: float, lipschitz: float) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(channels, channels, 3, padding=1)
+        self.conv2 = nn.Conv2d(channels, channels, 3, padding=1)
+        self.time_shift = nn.Parameter(torch.zeros(channels, 1, 1))
+        self.decay = rate + lipschitz
+        self.limit = lipschitz**0.5  # of each convolution; their product is Lip(N)
+        for conv in (self.conv1, self.conv2):
+            nn.init.orthogonal_(conv.weight.data.view(channels, -1))
+
+    def dynamics(self) -> Dynamics:
+        """The field with its kernels scaled to their bounds once, not at every evaluation."""
+        kernel1, kernel2 = (
+            at_most(conv.weight, convolution_bound(conv.weight), self.limit)
+            for conv in (self.conv1, self.conv2)
+        )
+
+        def slope(time: Tensor, state: Tensor) -> Tensor:
+            hidden = F.elu(F.conv2d(state, kernel1, self.conv1.bias, padding=1) + time * self.time_shift)
+            return F.conv2d(hidden, kernel2, self.conv2.bias, padding=1) - self.decay * state
+
+        return slope
+
+
+VERTEX_FIELDS: dict[str, Callable[[VertexConfig], ConvField | ContractiveField]] = {
+    "plain": lambda config: ConvField(config.channels),
+    "contractive": lambda config: ContractiveField(
+        config.channels, config.contraction_rate, config.lipschitz
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Evolved:
+    """A state before and after it evolved: what the quotient regularisers compare."""
+
+    initial: Tensor
+    final: Tensor
+    evaluations: int
+
+
+class VertexDiffusion(nn.Module):
+    """f(x) = h_fc(h_fp(F_CNN(h_DS(x)))).
+
+    Shape:
+        patches [B, 3, S, S] -> embedding [B, D]
+    """
+
+    def __init__(self, config: VertexConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.downsample = downsample(config.stem_channels, config.channels)
+        if config.evolution == "diffusion":
+            self.field: nn.Module = VERTEX_FIELDS[config.field](config)
+        elif config.evolution == "residual":
+            self.blocks = nn.ModuleList(ConvBlock(config.channels) for _ in range(2))
+        self.pool = nn.AdaptiveAvgPool2d(config.pooling_grid)
+        self.project = nn.Linear(config.channels * config.pooling_grid**2, config.embedding_dim)
+
+    def evolve(self, maps: Tensor) -> Evolved:
+        """Let the feature maps [B, C, S/4, S/4] follow the field (or its ablation) to the end time."""
+        config = self.config
+        if config.evolution == "none":
+            return Evolved(maps, maps, 0)
+        if config.evolution == "residual":
+            state = maps
+            for block in self.blocks:
+                state = state + block(state)
+            return Evolved(maps, state, len(self.blocks))
+        assert isinstance(self.field, ConvField | ContractiveField)
+        solution = solve(self.field.dynamics(), maps, config.end_time, config.solver)
+        return Evolved(maps, solution.state, solution.evaluations)
+
+    def forward(self, patches: Tensor) -> tuple[Tensor, Evolved]:
+        evolved = self.evolve(self.downsample(patches))
+        pooled = self.pool(evolved.final).flatten(1)  # [B, C * grid * grid]
+        embedding = self.project(pooled)  # [B, D]
+        return (rms_normalize(embedding) if self.config.normalize else embedding), evolved
+
+
+def rms_normalize(embedding: Tensor) -> Tensor:
+    """Scale to a mean square of 1 per component: the direction of an L2 norm, at a size that r can read."""
+    return embedding * torch.rsqrt(embedding.square().mean(dim=-1, keepdim=True) + 1e-12)

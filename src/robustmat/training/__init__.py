@@ -1,0 +1,1 @@
+"""Losses, the training run and its checkpoints."""

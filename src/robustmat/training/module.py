@@ -1,0 +1,109 @@
+"""The model in training: one step from a batch of frame pairs to a loss."""
+
+import math
+from typing import Any
+
+import lightning
+import torch
+from torch import Tensor
+
+from robustmat.dataset.batches import Batch
+from robustmat.dataset.patches import to_input
+from robustmat.dataset.truth import AMBIGUOUS, MATCHED
+from robustmat.models.robustmat import Embeddings, PairLogits, RobustMat
+from robustmat.training.config import TrainingConfig
+from robustmat.training.losses import diffusion_quotient, total_loss, triplet_loss
+
+
+class TrainingModule(lightning.LightningModule):
+    """Wraps RobustMat for lightning, which brings the loop, the checkpoints and the devices."""
+
+    def __init__(self, config: TrainingConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.model = RobustMat(config.model)
+
+    def training_step(self, batch: Batch, _: int) -> Tensor:
+        losses = batch_losses(self.model, batch, self.config, self.device)
+        self.log_dict({f"train/{name}": value.detach() for name, value in losses.items()})
+        loss = losses["loss"]
+        self.log("loss", loss.detach(), prog_bar=True, logger=False)
+        return loss
+
+    def transfer_batch_to_device(self, batch: Batch, device: torch.device, dataloader_idx: int) -> Batch:
+        return batch  # pixels travel as bytes and become tensors inside the step
+
+    def configure_optimizers(self) -> Any:
+        config = self.config
+        kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[config.optimizer]
+        optimizer = kind(self.model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay)
+        if config.schedule == "constant":
+            return optimizer
+        schedule = torch.optim.lr_scheduler.LambdaLR(
+            optimizer, lambda step: 0.5 * (1 + math.cos(math.pi * min(1.0, step / config.steps)))
+        )
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+
+def batch_losses(
+    model: RobustMat, batch: Batch, config: TrainingConfig, device: torch.device | str = "cpu"
+) -> dict[str, Tensor]:
+    """Every term of the objective for one batch; `loss` is their weighted sum."""
+    patches = torch.from_numpy(to_input(batch.patches, model.config.patch)).to(device)
+    index, mask = torch.from_numpy(batch.index).to(device), torch.from_numpy(batch.mask).to(device)
+    embeddings = model.embed(patches, index, mask)
+    labels = [torch.from_numpy(pair.label).to(device) for pair in batch.pairs]
+    sides = [(_part(embeddings, pair.a), _part(embeddings, pair.b)) for pair in batch.pairs]
+    logits = [model.compare(a, b) for a, b in sides]
+
+    label = torch.cat([it.flatten() for it in labels])  # [P], all candidates of all frame pairs
+    flat = PairLogits(
+        *(
+            torch.cat([getattr(it, name).flatten() for it in logits])
+            for name in ("vertex", "graph_ab", "graph_ba")
+        )
+    )
+    weight = pair_weights(label, config.matched_share)
+    losses = {"pairs": total_loss(flat, label == MATCHED, weight, config.effective_graph_loss_weight)}
+    loss = losses["pairs"]
+    if config.triplet_weight:
+        terms = [
+            triplet_loss(
+                a.vertex, b.vertex, it == MATCHED, (it != MATCHED) & (it != AMBIGUOUS), config.triplet_margin
+            )
+            for (a, b), it in zip(sides, labels, strict=True)
+        ]
+        losses["triplet"] = torch.stack(terms).mean()
+        loss = loss + config.triplet_weight * losses["triplet"]
+    if config.vertex_regularizer or config.graph_regularizer:
+        first, second = _pair_indices(batch, labels)
+        if config.vertex_regularizer and embeddings.vertex_evolved is not None:
+            losses["vertex_quotient"] = diffusion_quotient(embeddings.vertex_evolved, first, second)
+            loss = loss + config.vertex_regularizer * losses["vertex_quotient"]
+        if config.graph_regularizer and embeddings.graph_evolved is not None:
+            losses["graph_quotient"] = diffusion_quotient(embeddings.graph_evolved, first, second, mask)
+            loss = loss + config.graph_regularizer * losses["graph_quotient"]
+    return losses | {"loss": loss}
+
+
+def pair_weights(label: Tensor, matched_share: float) -> Tensor:
+    """Weights [P] that give all matched pairs together `matched_share` of the loss, all unmatched the rest."""
+    matched, unmatched = label == MATCHED, (label != MATCHED) & (label != AMBIGUOUS)
+    weight = torch.zeros(label.shape, device=label.device)
+    weight[matched] = matched_share / matched.sum().clamp(min=1)
+    weight[unmatched] = (1 - matched_share) / unmatched.sum().clamp(min=1)
+    return weight
+
+
+def _part(embeddings: Embeddings, rows: slice) -> Embeddings:
+    return Embeddings(embeddings.vertex[rows], embeddings.graph[rows])
+
+
+def _pair_indices(batch: Batch, labels: list[Tensor]) -> tuple[Tensor, Tensor]:
+    """Batch indices of both sides of every pair that is not ambiguous."""
+    first, second = [], []
+    for pair, label in zip(batch.pairs, labels, strict=True):
+        rows, columns = (label != AMBIGUOUS).nonzero(as_tuple=True)
+        first.append(rows + pair.a.start)
+        second.append(columns + pair.b.start)
+    return torch.cat(first), torch.cat(second)

@@ -1,0 +1,209 @@
+"""A training run: from data sets to a folder with the best checkpoint, resumable after a kill.
+
+Step s of a run draws its batch from (seed, s) alone, so an interrupted run continues with the very batches it
+would have seen. The folder holds `run.json` (what is trained on what), `last.ckpt` (lightning's state after
+the newest validation), `best/` and `final/` (checkpoints to match with) and `curves/` (TensorBoard).
+"""
+
+import json
+import logging
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import lightning
+import numpy as np
+import torch
+from lightning.pytorch.callbacks import TQDMProgressBar
+from lightning.pytorch.loggers import TensorBoardLogger
+from torch.utils.data import DataLoader, IterableDataset
+
+from robustmat.dataset.batches import Batch, PatchBank, Progress, build_bank, draw_batch
+from robustmat.dataset.splits import split_last_third
+from robustmat.dataset.store import LandmarkDataset
+from robustmat.errors import DataError
+from robustmat.files import read_json, replacing, write_json
+from robustmat.models.robustmat import RobustMat
+from robustmat.models.weights import Checkpoint, Decision, Provenance, save_checkpoint
+from robustmat.perturb import parse as parse_perturbation
+from robustmat.training.config import TrainingConfig
+from robustmat.training.module import TrainingModule
+from robustmat.training.validation import ValidationSet, build_validation, validate
+
+
+def train(
+    config: TrainingConfig,
+    datasets: Sequence[LandmarkDataset],
+    validation: Sequence[LandmarkDataset],
+    out: Path | str,
+    *,
+    resume: bool = False,
+    licence: str = "unspecified",
+    command: str = "",
+    device: str = "cpu",
+    progress: Progress | None = None,
+) -> Path:
+    """Train, and return the folder of the best checkpoint by validation F1.
+
+    Without `validation` the last of several drives is held out, or the last third of a single one.
+    """
+    out = Path(out)
+    training, held_out = choose_validation(datasets, validation)
+    provenance = Provenance(
+        drives=tuple(sorted({it.name for it in training})),
+        validation_drives=tuple(sorted({it.name for it in held_out})),
+        licence=licence,
+        command=command,
+        seed=config.seed,
+    )
+    start_run(out, config, provenance, resume)
+    show: Progress = progress or (lambda items: items)
+    bank = _bank(config, training, show)
+    judge = build_validation(
+        held_out, config.model, parse_perturbation(config.validation_perturbation), config.seed, show
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(config.seed)
+        module = TrainingModule(config)
+    keeper = KeepBest(judge, out, provenance)
+    callbacks: list[Any] = [keeper, TQDMProgressBar(refresh_rate=5)] if progress else [keeper]
+    with quiet_lightning():
+        trainer = lightning.Trainer(
+            accelerator=device,
+            devices=1,
+            max_steps=config.steps,
+            gradient_clip_val=config.gradient_clip,
+            callbacks=callbacks,
+            logger=TensorBoardLogger(out, "curves", version=""),
+            enable_checkpointing=False,  # KeepBest does it
+            log_every_n_steps=10,
+            enable_progress_bar=progress is not None,
+            enable_model_summary=False,
+            deterministic=True,
+        )
+        loader = DataLoader(_Steps(trainer, bank, config), batch_size=None)
+        last = out / "last.ckpt"
+        trainer.fit(module, loader, ckpt_path=last if resume and last.is_file() else None, weights_only=True)
+    return out / "best"
+
+
+def choose_validation(
+    datasets: Sequence[LandmarkDataset], validation: Sequence[LandmarkDataset]
+) -> tuple[list[LandmarkDataset], list[LandmarkDataset]]:
+    """Which drives train and which choose the checkpoint and its threshold: never the same place for both."""
+    if not datasets:
+        raise DataError("no data set to train on: give at least one with --data")
+    shared = {it.name for it in datasets} & {it.name for it in validation}
+    if shared:
+        raise DataError(f"{', '.join(sorted(shared))} cannot be both training and validation data")
+    if validation:
+        return list(datasets), list(validation)
+    if len(datasets) > 1:
+        return list(datasets[:-1]), [datasets[-1]]
+    first, last = split_last_third(datasets[0])
+    return [first], [last]
+
+
+def start_run(out: Path, config: TrainingConfig, provenance: Provenance, resume: bool) -> None:
+    """Write what is trained on what; refuse to mix two runs in one folder."""
+    record = {
+        "config": json.loads(config.model_dump_json()),
+        "drives": list(provenance.drives),
+        "validation_drives": list(provenance.validation_drives),
+    }
+    path = out / "run.json"
+    if path.exists():
+        if not resume:
+            raise DataError(
+                f"{out} already holds a training run: add --resume to go on with it, or choose another --out"
+            )
+        if read_json(path, "training run") != record:
+            raise DataError(
+                f"{path} was started with another configuration or other data: choose another --out"
+            )
+    write_json(path, record)
+
+
+def _bank(config: TrainingConfig, datasets: Sequence[LandmarkDataset], progress: Progress) -> PatchBank:
+    model = config.model
+    return build_bank(
+        datasets,
+        model.patch,
+        model.graph.num_neighbors,
+        model.graph.include_center,
+        [parse_perturbation(it) for it in config.perturbations],
+        config.views,
+        config.jitter,
+        config.seed,
+        progress,
+    )
+
+
+class _Steps(IterableDataset[Batch]):
+    """One batch for every step that is left, from wherever the trainer stands."""
+
+    def __init__(self, trainer: lightning.Trainer, bank: PatchBank, config: TrainingConfig) -> None:
+        self.trainer, self.bank, self.config = trainer, bank, config
+
+    def __iter__(self) -> Iterator[Batch]:
+        config = self.config
+        for step in range(self.trainer.global_step, config.steps):
+            rng = np.random.default_rng([config.seed, step])
+            yield draw_batch(self.bank, config.frame_pairs_per_step, config.flip, rng)
+
+    def __len__(self) -> int:
+        return self.config.steps
+
+
+class KeepBest(lightning.Callback):
+    """Every `validate_every` steps, validates, keeps the checkpoint with the best F1, and saves where we are."""
+
+    def __init__(self, judge: ValidationSet, out: Path, provenance: Provenance) -> None:
+        self.judge, self.out, self.provenance = judge, out, provenance
+        self.best_f1 = -1.0
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"best_f1": self.best_f1}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.best_f1 = state_dict["best_f1"]
+
+    def on_train_batch_end(
+        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, *_: Any
+    ) -> None:
+        assert isinstance(pl_module, TrainingModule)
+        step, config = trainer.global_step, pl_module.config
+        if step % config.validate_every and step < config.steps:
+            return
+        decision, metrics = validate(pl_module.model, self.judge)
+        pl_module.log_dict({f"validation/{name}": value for name, value in metrics.items()})
+        pl_module.log("validation F1", metrics["f1"], prog_bar=True, logger=False)
+        if metrics["f1"] > self.best_f1:
+            self.best_f1 = metrics["f1"]
+            self.save(pl_module.model, decision, "best", step)
+        if step == config.steps:
+            self.save(pl_module.model, decision, "final", step)
+        with replacing(self.out / "last.ckpt") as temporary:
+            trainer.save_checkpoint(temporary)
+
+    def save(self, model: RobustMat, decision: Decision, folder: str, steps: int) -> None:
+        provenance = self.provenance.model_copy(update={"steps": steps})
+        save_checkpoint(self.out / folder, Checkpoint(self.out.name, model, decision, provenance))
+
+
+@contextmanager
+def quiet_lightning() -> Iterator[None]:
+    """Without lightning's notes on hardware and workers, which say nothing about this run."""
+    loggers = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", module="lightning")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

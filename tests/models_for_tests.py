@@ -1,0 +1,51 @@
+"""Small models of every kind, for tests that hold for all of them."""
+
+from typing import Any
+
+import torch
+
+from robustmat.models.presets import VARIANTS, preset
+from robustmat.models.robustmat import ModelConfig, RobustMat
+from robustmat.models.solvers import SOLVERS
+
+SMALL: dict[str, Any] = {
+    "patch": {"size": 16},
+    "vertex": {"stem_channels": 8, "channels": 8, "embedding_dim": 16, "pooling_grid": 2},
+    "similarity_hidden": [16, 8],
+}
+
+
+def small(variant: str = "full", **changes: Any) -> ModelConfig:
+    vertex = {**SMALL["vertex"], **changes.pop("vertex", {})}
+    return preset("street", variant, {**SMALL, "vertex": vertex, **changes})
+
+
+ALL_CONFIGS: dict[str, ModelConfig] = {
+    **{f"variant {name}": small(name) for name in VARIANTS},
+    **{
+        f"solver {name}": small(
+            vertex={"solver": {"name": name, "steps": 2}}, graph={"solver": {"name": name, "steps": 2}}
+        )
+        for name in SOLVERS
+    },
+    **{f"vertex field {name}": small(vertex={"field": name}) for name in ("plain", "contractive")},
+    **{
+        f"graph field {name}": small(graph={"field": name})
+        for name in ("attention", "convolution", "contractive")
+    },
+    "without center": small(graph={"include_center": False}),
+    "max pooling": small(graph={"pooling": "max"}),
+    "not normalised": small(vertex={"normalize": False}),
+    "five neighbours": small(graph={"num_neighbors": 5}),
+    "longer times": small(vertex={"end_time": 2.0}, graph={"end_time": 2.0}),
+}
+
+
+def seeded(config: ModelConfig, seed: int = 0) -> RobustMat:
+    torch.manual_seed(seed)
+    model = RobustMat(config).eval()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "time_shift" in name:  # zero at the start of training: a test would not see them
+                parameter.normal_()
+    return model

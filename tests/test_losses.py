@@ -1,0 +1,159 @@
+"""Losses against numpy re-computations."""
+
+import numpy as np
+import pytest
+import torch
+
+from models_for_tests import seeded, small
+from robustmat.dataset.batches import Batch, FramePair
+from robustmat.dataset.truth import AMBIGUOUS, MATCHED, UNMATCHED
+from robustmat.models.robustmat import PairLogits
+from robustmat.models.vertex import Evolved
+from robustmat.training.config import TrainingConfig
+from robustmat.training.losses import diffusion_quotient, quotient, total_loss, triplet_loss
+from robustmat.training.module import batch_losses, pair_weights
+
+
+def sigmoid(x: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-x))
+
+
+@pytest.mark.parametrize("graph_loss_weight", [0.0, 0.3, 1.0])
+def test_total_loss_equals_the_papers_formula_in_numpy(graph_loss_weight: float) -> None:
+    rng = np.random.default_rng(0)
+    r, d_ab, d_ba = rng.normal(size=(3, 20))
+    matched = rng.random(20) < 0.6
+
+    def cross_entropy(logit: np.ndarray) -> float:
+        p = sigmoid(logit)
+        return float(-np.mean(np.where(matched, np.log(p), np.log(1 - p))))
+
+    vertex_to_graph = 0.5 * (cross_entropy(d_ab) + cross_entropy(d_ba))
+    expected = (1 - graph_loss_weight) * cross_entropy(r) + graph_loss_weight * vertex_to_graph
+    logits = PairLogits(*(torch.from_numpy(it) for it in (r, d_ab, d_ba)))
+    loss = total_loss(logits, torch.from_numpy(matched), torch.ones(20), graph_loss_weight)
+    assert loss.item() == pytest.approx(expected, rel=1e-9)
+
+
+def test_pair_weights_share_the_loss_and_drop_the_ambiguous() -> None:
+    label = torch.tensor([MATCHED, MATCHED, UNMATCHED, UNMATCHED, UNMATCHED, AMBIGUOUS])
+    weight = pair_weights(label, 0.75)
+    assert weight.tolist() == pytest.approx([0.375, 0.375, 0.25 / 3, 0.25 / 3, 0.25 / 3, 0])
+
+
+def test_quotient_is_output_over_input_difference() -> None:
+    rng = np.random.default_rng(1)
+    before_x, before_y, after_x, after_y = rng.normal(size=(4, 5, 2, 3))
+    expected = np.mean(
+        [
+            np.linalg.norm(after_x[i] - after_y[i]) / np.linalg.norm(before_x[i] - before_y[i])
+            for i in range(5)
+        ]
+    )
+    found = quotient(*(torch.from_numpy(it) for it in (before_x, before_y, after_x, after_y)))
+    assert found.item() == pytest.approx(expected, rel=1e-6)
+
+
+def test_graph_quotient_compares_means_over_existing_vertices() -> None:
+    rng = np.random.default_rng(2)
+    initial, final = rng.normal(size=(2, 3, 4, 5))
+    mask = np.array([[1, 1, 0, 0], [1, 1, 1, 0], [1, 1, 1, 1]], bool)
+    initial[~mask] = final[~mask] = 0
+    means = [[state[i][mask[i]].mean(axis=0) for i in range(3)] for state in (initial, final)]
+    expected = np.mean(
+        [
+            np.linalg.norm(means[1][i] - means[1][j]) / np.linalg.norm(means[0][i] - means[0][j])
+            for i, j in ((0, 1), (2, 1))
+        ]
+    )
+    evolved = Evolved(torch.from_numpy(initial), torch.from_numpy(final), 1)
+    found = diffusion_quotient(evolved, torch.tensor([0, 2]), torch.tensor([1, 1]), torch.from_numpy(mask))
+    assert found.item() == pytest.approx(expected, rel=1e-6)
+
+
+def test_identical_patches_do_not_break_the_quotients_gradient() -> None:
+    state = torch.ones(1, 3, requires_grad=True)
+    quotient(state, state, state * 2, state * 2).backward()
+    assert state.grad is not None
+    assert state.grad.isfinite().all()
+
+
+def test_triplet_loss_uses_the_hardest_negative_of_either_side() -> None:
+    rng = np.random.default_rng(3)
+    a, b = rng.normal(size=(3, 4)), rng.normal(size=(4, 4))
+    matched = np.zeros((3, 4), bool)
+    matched[0, 1] = matched[2, 0] = True
+    unmatched = ~matched
+    unmatched[0, 2] = False  # ambiguous: no negative
+    unit_a, unit_b = (it / np.linalg.norm(it, axis=1, keepdims=True) for it in (a, b))
+    distance = np.linalg.norm(unit_a[:, None] - unit_b, axis=-1)
+    terms = []
+    for i, j in np.argwhere(matched):
+        rivals = [distance[i, c] for c in range(4) if unmatched[i, c]] + [
+            distance[r, j] for r in range(3) if unmatched[r, j]
+        ]
+        terms.append(max(0.0, 0.5 + distance[i, j] - min(rivals)))
+    found = triplet_loss(*(torch.from_numpy(it) for it in (a, b, matched, unmatched)), margin=0.5)
+    assert found.item() == pytest.approx(np.mean(terms), rel=1e-6)
+
+
+def test_triplet_loss_is_zero_where_nothing_can_be_compared() -> None:
+    vertices = torch.randn(2, 4, requires_grad=True)
+    nothing = torch.zeros(2, 2, dtype=torch.bool)
+    assert triplet_loss(vertices, vertices, nothing, ~nothing, 0.5).item() == 0
+    assert triplet_loss(vertices, vertices, ~nothing, nothing, 0.5).item() == 0
+
+
+def two_frame_batch() -> Batch:
+    rng = np.random.default_rng(0)
+    label = np.array([[MATCHED, UNMATCHED], [UNMATCHED, MATCHED], [UNMATCHED, AMBIGUOUS]], np.int8)
+    index = np.array([[1], [2], [0], [4], [3]])
+    return Batch(
+        rng.integers(0, 256, (5, 16, 16, 3)).astype(np.uint8),
+        index,
+        np.ones((5, 1), bool),
+        (FramePair(slice(0, 3), slice(3, 5), label),),
+    )
+
+
+def test_the_objective_is_the_weighted_sum_of_its_terms() -> None:
+    config = TrainingConfig(
+        model=small(),
+        triplet_weight=0.7,
+        vertex_regularizer=0.2,
+        graph_regularizer=0.3,
+        graph_loss_weight=0.4,
+    )
+    losses = {
+        name: value.item()
+        for name, value in batch_losses(seeded(config.model), two_frame_batch(), config).items()
+    }
+    expected = (
+        losses["pairs"]
+        + 0.7 * losses["triplet"]
+        + 0.2 * losses["vertex_quotient"]
+        + 0.3 * losses["graph_quotient"]
+    )
+    assert losses["loss"] == pytest.approx(expected, rel=1e-5)
+
+
+def test_ambiguous_pairs_do_not_touch_the_objective() -> None:
+    """Changing the only landmark pair that is ambiguous in label changes nothing but through its other pairs."""
+    config = TrainingConfig(model=small("ode-only"), graph_loss_weight=0.4)
+    model, batch = seeded(config.model), two_frame_batch()
+    losses = batch_losses(model, batch, config)
+    embeddings = model.embed(
+        torch.from_numpy(
+            ((batch.patches - np.array([95.0, 99, 96])) / 64).astype(np.float32).transpose(0, 3, 1, 2)
+        ),
+        torch.from_numpy(batch.index),
+        torch.from_numpy(batch.mask),
+    ).vertex
+    logits = (
+        model.vertex_similarity((embeddings[:3, None] - embeddings[3:]).square()).squeeze(-1).detach().numpy()
+    )
+    p = sigmoid(logits.astype(np.float64))
+    expected = -0.5 * np.mean(np.log([p[0, 0], p[1, 1]])) - 0.5 * np.mean(
+        np.log(1 - np.array([p[0, 1], p[1, 0], p[2, 0]]))
+    )
+    assert losses["loss"].item() == pytest.approx(expected, rel=1e-5)

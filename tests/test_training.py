@@ -1,0 +1,169 @@
+"""Training: it learns, it repeats to the byte, and it survives a kill."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from models_for_tests import SMALL
+from robustmat.dataset.batches import build_bank, draw_batch
+from robustmat.dataset.splits import split_last_third
+from robustmat.dataset.store import LandmarkDataset
+from robustmat.dataset.truth import MATCHED
+from robustmat.errors import ConfigError, DataError
+from robustmat.evaluation.evaluate import evaluate
+from robustmat.matching import load
+from robustmat.models.presets import preset
+from robustmat.models.weights import load_checkpoint
+from robustmat.perturb import parse
+from robustmat.training.config import TrainingConfig, load_training_config
+from robustmat.training.run import choose_validation, train
+from small_world import drive, make_boards
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module")
+def drives() -> tuple[LandmarkDataset, LandmarkDataset]:
+    return tuple(drive(make_boards(12, seed), name=f"drive{seed}", world=f"town{seed}") for seed in (0, 1))  # type: ignore[return-value]
+
+
+def quick(**changes: object) -> TrainingConfig:
+    values = {"steps": 4, "validate_every": 2, "frame_pairs_per_step": 2, "views": 2, "learning_rate": 3e-3}
+    values |= {"model": preset("street", changes=SMALL), "triplet_weight": 1.0}
+    return TrainingConfig(**(values | changes))
+
+
+def weights(folder: Path) -> bytes:
+    return (folder / "model.safetensors").read_bytes()
+
+
+def test_same_seed_gives_the_same_bytes_and_another_seed_others(
+    drives: tuple[LandmarkDataset, LandmarkDataset], tmp_path: Path
+) -> None:
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        train(quick(seed=seed), drives[:1], drives[1:], tmp_path / name)
+    assert weights(tmp_path / "a" / "final") == weights(tmp_path / "b" / "final")
+    assert weights(tmp_path / "a" / "final") != weights(tmp_path / "c" / "final")
+
+
+def test_a_killed_run_resumes_to_the_same_weights(
+    drives: tuple[LandmarkDataset, LandmarkDataset], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = quick(steps=6, schedule="cosine", optimizer="adamw")
+    train(config, drives[:1], drives[1:], tmp_path / "whole")
+
+    class KilledError(Exception):
+        pass
+
+    steps_seen = []
+
+    def deadly(*arguments: object) -> object:
+        steps_seen.append(arguments)
+        if len(steps_seen) == 4:  # in the middle of the second stretch
+            raise KilledError
+        return draw_batch(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("robustmat.training.run.draw_batch", deadly)
+    with pytest.raises(KilledError):
+        train(config, drives[:1], drives[1:], tmp_path / "cut")
+    monkeypatch.undo()
+    assert not (tmp_path / "cut" / "final").exists()
+    train(config, drives[:1], drives[1:], tmp_path / "cut", resume=True)
+    assert weights(tmp_path / "cut" / "final") == weights(tmp_path / "whole" / "final")
+    assert weights(tmp_path / "cut" / "best") == weights(tmp_path / "whole" / "best")
+
+
+def test_a_run_refuses_to_mix_configurations(
+    drives: tuple[LandmarkDataset, LandmarkDataset], tmp_path: Path
+) -> None:
+    train(quick(steps=2), drives[:1], drives[1:], tmp_path / "run")
+    with pytest.raises(DataError, match="already holds a training run"):
+        train(quick(steps=2), drives[:1], drives[1:], tmp_path / "run")
+    with pytest.raises(DataError, match="another configuration"):
+        train(quick(steps=3), drives[:1], drives[1:], tmp_path / "run", resume=True)
+
+
+def test_training_learns_to_match_a_street_it_has_not_seen(tmp_path: Path) -> None:
+    streets = [
+        drive(make_boards(16, seed), name=f"drive{seed}", world=f"town{seed}", frames=24) for seed in range(5)
+    ]
+    model = preset("street", changes=SMALL | {"patch": {"size": 32, "margin": 2}})
+    config = quick(
+        model=model, steps=120, validate_every=40, frame_pairs_per_step=4, perturbations=("clean",)
+    )
+    best = train(config, streets[:3], streets[3:4], tmp_path / "run")
+    report, _ = evaluate(load(best), streets[4:], negatives="same-class", resamples=10)
+    assert report["roc_auc"] > 0.8  # boards of one class and size, told apart by their texture alone
+    checkpoint = load_checkpoint(best)
+    assert checkpoint.provenance.drives == ("drive0", "drive1", "drive2")
+    assert checkpoint.provenance.validation_drives == ("drive3",)
+    assert checkpoint.decision.slope > 0  # a higher score is a higher probability
+    assert list((tmp_path / "run" / "curves").glob("events*")), "no TensorBoard curves"
+
+
+def test_batches_hold_their_pairs_labels_and_graphs_within_frames(
+    drives: tuple[LandmarkDataset, LandmarkDataset],
+) -> None:
+    config = preset("street", changes=SMALL)
+    bank = build_bank(drives[:1], config.patch, 3, True, [parse("clean"), parse("awgn:16")], 2, 0.05, 0)
+    batch = draw_batch(bank, 3, True, np.random.default_rng(0))
+    again = draw_batch(bank, 3, True, np.random.default_rng(0))
+    assert (batch.patches == again.patches).all()
+    for pair in batch.pairs:
+        assert (pair.label == MATCHED).any()
+        for side, count in ((pair.a, pair.label.shape[0]), (pair.b, pair.label.shape[1])):
+            assert side.stop - side.start == count
+            used = batch.index[side][batch.mask[side]]
+            assert side.start <= used.min() <= used.max() < side.stop
+
+
+def test_the_last_third_shares_neither_place_nor_identity_with_the_rest() -> None:
+    whole = drive(make_boards(40, 0), frames=90)
+    first, last = split_last_third(whole)
+    centers = [np.array([frame.T_world_camera[:3, 3] for frame in it.frames]) for it in (first, last)]  # type: ignore[index]
+    assert np.linalg.norm(centers[0][:, None] - centers[1], axis=-1).min() >= 25
+    identities = [{mark.identity for frame in it.frames for mark in frame.landmarks} for it in (first, last)]
+    assert identities[0].isdisjoint(identities[1])
+    assert len(identities[1]) > 3
+
+
+def test_a_drive_too_short_to_split_asks_for_another() -> None:
+    with pytest.raises(DataError, match="--val"):
+        split_last_third(drive(make_boards(12, 0)))
+
+
+def test_validation_is_never_training_data(drives: tuple[LandmarkDataset, LandmarkDataset]) -> None:
+    with pytest.raises(DataError, match="both training and validation"):
+        choose_validation(drives, drives[:1])
+    training, held_out = choose_validation(drives, [])
+    assert [it.name for it in training] == ["drive0"]
+    assert [it.name for it in held_out] == ["drive1"]
+
+
+@pytest.mark.parametrize("name", ["paper", "street"])
+def test_shipped_training_configs_load(name: str) -> None:
+    config = load_training_config(name, {"seed": 7, "variant": "ode-only"})
+    assert config.seed == 7
+    assert config.effective_graph_loss_weight == 0
+    assert load_training_config(name, {"variant": "pde-only"}).effective_graph_loss_weight == 1
+
+
+def test_training_config_errors_name_the_key(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text('model = "street"\nlearning_rat = 1\n')
+    with pytest.raises(
+        ConfigError, match=r"mine\.toml: unknown key 'learning_rat' \(did you mean 'learning_rate'"
+    ):
+        load_training_config(path)
+    path.write_text('perturbations = ["papr:16"]\n')
+    with pytest.raises(ConfigError, match="paper"):
+        load_training_config(path)
+    path.write_text("[changes.vertex]\nend_time = 2.0\n")
+    assert load_training_config(path).model.vertex.end_time == 2.0
+    with pytest.raises(ConfigError, match="no training configuration 'stret'"):
+        load_training_config("stret")

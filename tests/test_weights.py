@@ -1,0 +1,141 @@
+"""Checkpoints: what is saved is what is loaded, and what does not fit says so."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from models_for_tests import ALL_CONFIGS, seeded, small
+from robustmat.errors import ConfigError, RobustMatError, WeightsError
+from robustmat.models.presets import preset
+from robustmat.models.robustmat import ModelConfig
+from robustmat.models.weights import Checkpoint, Decision, Provenance, load_checkpoint, save_checkpoint
+
+DECISION = Decision(threshold=1.2, slope=5.0, intercept=-6.0)
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    model = seeded(small())
+    provenance = Provenance(drives=("a", "b"), licence="Apache-2.0", seed=3)
+    return save_checkpoint(tmp_path / "model", Checkpoint("model", model, DECISION, provenance))
+
+
+def edit_header(folder: Path, **changes: object) -> None:
+    path = folder / "model.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+@pytest.mark.parametrize("config", ALL_CONFIGS.values(), ids=list(ALL_CONFIGS))
+def test_saving_and_loading_gives_the_same_scores(config: ModelConfig, tmp_path: Path) -> None:
+    model = seeded(config)
+    folder = save_checkpoint(tmp_path, Checkpoint("m", model, DECISION, Provenance()))
+    loaded = load_checkpoint(folder)
+    patches = torch.randn(4, 3, 16, 16)
+    index, mask = torch.tensor([[1], [2], [3], [0]]), torch.ones(4, 1, dtype=torch.bool)
+    with torch.inference_mode():
+        scores = []
+        for it in (model, loaded.model):
+            embeddings = it.embed(patches, index, mask)
+            scores.append(it.score(it.compare(embeddings, embeddings)))
+    assert torch.equal(*scores)
+    assert loaded.model.config == config
+    assert loaded.decision == DECISION
+
+
+def test_provenance_and_preprocessing_travel_with_the_weights(saved: Path) -> None:
+    checkpoint = load_checkpoint(saved)
+    assert checkpoint.provenance.drives == ("a", "b")
+    assert checkpoint.provenance.licence == "Apache-2.0"
+    assert json.loads((saved / "model.json").read_text())["model"]["patch"]["mean_color"] == [
+        95.0,
+        99.0,
+        96.0,
+    ]
+
+
+def test_a_missing_an_unknown_and_a_misshapen_tensor_are_named(saved: Path) -> None:
+    path = saved / "model.safetensors"
+    tensors = load_file(path)
+    tensors["stranger"] = torch.zeros(1)
+    tensors["graph_matrix"] = torch.zeros(3, 3)
+    del tensors["vertex.project.bias"]
+    save_file(tensors, path)
+    with pytest.raises(WeightsError) as caught:
+        load_checkpoint(saved)
+    message = str(caught.value)
+    assert "'vertex.project.bias' is missing" in message
+    assert "'stranger' is unknown" in message
+    assert "'graph_matrix' has shape (3, 3), expected (16, 16)" in message
+    assert str(path) in message
+
+
+def test_an_unknown_config_key_is_named_with_the_nearest_known_one(saved: Path) -> None:
+    header = json.loads((saved / "model.json").read_text())
+    header["model"]["vertex"]["end_tim"] = 2.0
+    edit_header(saved, model=header["model"])
+    with pytest.raises(
+        ConfigError, match=r"unknown key 'model\.vertex\.end_tim' \(did you mean 'end_time'\?\)"
+    ):
+        load_checkpoint(saved)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"format": "other"}, "not a robustmat checkpoint"),
+        ({"version": 99}, "version 99, this robustmat reads 1"),
+        ({"decision": {"threshold": "high", "slope": 1, "intercept": 0}}, r"'decision\.threshold' = 'high'"),
+    ],
+)
+def test_a_header_that_does_not_fit_is_explained(
+    saved: Path, changes: dict[str, object], message: str
+) -> None:
+    edit_header(saved, **changes)
+    with pytest.raises(RobustMatError, match=message):
+        load_checkpoint(saved)
+
+
+def test_a_pickle_is_never_loaded(saved: Path) -> None:
+    torch.save({"weights": torch.zeros(1)}, saved / "model.safetensors")
+    with pytest.raises(WeightsError, match="cannot be read"):
+        load_checkpoint(saved)
+
+
+def test_truncated_and_missing_weights_are_named(saved: Path) -> None:
+    path = saved / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(WeightsError, match=r"model\.safetensors"):
+        load_checkpoint(saved)
+    path.unlink()
+    with pytest.raises(WeightsError, match="weights not found"):
+        load_checkpoint(saved)
+
+
+def test_an_unknown_checkpoint_says_what_there_is(tmp_path: Path) -> None:
+    with pytest.raises(WeightsError, match="no checkpoint 'strret'"):
+        load_checkpoint("strret")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"patch": {"size": 50}}, "multiple of 4"),
+        ({"graph": {"heads": 3}}, "must divide"),
+        ({"vertex": {"channels": 12}}, "multiple of 8"),
+        ({"vertex": {"solver": {"name": "rk5"}}}, r"'vertex\.solver\.name' = 'rk5'"),
+        ({"graph": {"num_neighbours": 4}}, "did you mean 'num_neighbors'"),
+    ],
+)
+def test_a_config_that_cannot_work_is_refused(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        preset("street", changes=changes)
+
+
+def test_unknown_presets_and_variants_are_refused() -> None:
+    with pytest.raises(ConfigError, match="did you mean 'street'"):
+        preset("streets")
+    with pytest.raises(ConfigError, match="unknown variant 'ode'"):
+        preset("street", "ode")
