@@ -33,8 +33,8 @@ ALL_CONFIGS: dict[str, ModelConfig] = {
         f"graph field {name}": small(graph={"field": name})
         for name in ("attention", "convolution", "contractive")
     },
-    "without center": small(graph={"include_center": False}),
-    "max pooling": small(graph={"pooling": "max"}),
+    "without center": small(graph={"include_center": False, "pooling": "mean"}),
+    **{f"{name} pooling": small(graph={"pooling": name}) for name in ("mean", "max", "center")},
     "not normalised": small(vertex={"normalize": False}),
     "five neighbours": small(graph={"num_neighbors": 5}),
     "longer times": small(vertex={"end_time": 2.0}, graph={"end_time": 2.0}),

@@ -278,19 +278,23 @@ def _cast(
     everything = np.arange(len(rays))
     for number, panel in enumerate(panels):
         window = everything if windows is None else windows[number]
-        some = rays[window]
-        normal = np.cross(panel.right, panel.up)
+        # In the panel's own axes (right, up, out of it) a ray's numbers are three products each.
+        axes = np.column_stack(
+            [
+                panel.right / (panel.right @ panel.right),
+                panel.up / (panel.up @ panel.up),
+                np.cross(panel.right, panel.up),
+            ]
+        )
+        start = (eye - panel.corner) @ axes
+        slope = rays[window] @ axes
         with np.errstate(divide="ignore", invalid="ignore"):
-            along = ((panel.corner - eye) @ normal) / (some @ normal)
-        ahead = (along > 0.3) & (along < distance[window])
-        candidates, along = window[ahead], along[ahead]
-        offset = eye + along[:, None] * some[ahead] - panel.corner
-        u = offset @ panel.right / (panel.right @ panel.right)
-        v = offset @ panel.up / (panel.up @ panel.up)
-        on = (u >= 0) & (u < 1) & (v >= 0) & (v < 1)
-        chosen = candidates[on]
+            along = -start[2] / slope[:, 2]
+            u, v = start[0] + along * slope[:, 0], start[1] + along * slope[:, 1]
+        on = (along > 0.3) & (along < distance[window]) & (u >= 0) & (u < 1) & (v >= 0) & (v < 1)
+        chosen = window[on]
         hit[chosen], distance[chosen] = number, along[on]
-        place[chosen] = np.stack([u[on], v[on]], axis=1)
+        place[chosen, 0], place[chosen, 1] = u[on], v[on]
     return hit, distance, place
 
 

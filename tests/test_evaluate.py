@@ -15,18 +15,18 @@ from robustmat.dataset.pairs import draw_frame_pairs
 from robustmat.dataset.store import LandmarkDataset
 from robustmat.dataset.truth import read_truth
 from robustmat.errors import ConfigError, DataError
-from robustmat.evaluation.bootstrap import compare
 from robustmat.evaluation.evaluate import evaluate
 from robustmat.evaluation.predictions import Predictions, read_predictions, write_predictions
 from robustmat.evaluation.references import (
     AlwaysMatch,
     BoxGeometry,
     CrossCorrelation,
+    References,
     SameClass,
     fit_box_geometry,
     make_references,
 )
-from robustmat.evaluation.report import make_report
+from robustmat.evaluation.report import compare_rows, make_report
 from robustmat.evaluation.scoring import score_candidates
 from robustmat.matching.assign import mutual_best
 from robustmat.perturb import parse, psnr
@@ -60,9 +60,7 @@ class Judge:
         self.name, self.threshold, self.rule = "judge", threshold, rule
         self.shown: list[Frame] = []
         # Frames come without identities; the judge looks them up by their boxes.
-        self.identity = {
-            mark.box: mark.identity for it in datasets for frame in it.frames for mark in frame.landmarks
-        }
+        self.identity = {mark.box: mark.identity for it in datasets for frame in it.frames for mark in frame.landmarks}
         self.scored = 0
 
     def embed(self, frame: Frame) -> Frame:
@@ -121,6 +119,19 @@ def test_report_has_every_key_of_the_contract_and_is_plain_json() -> None:
     assert report["n_matched"] == 3 * report["n_unmatched"]
 
 
+def test_both_kinds_of_negatives_are_reported_whichever_was_asked_for() -> None:
+    # Right about everything but landmarks of two classes, which only random negatives ask about.
+    category = {mark.identity: mark.category for frame in DRIVE.frames for mark in frame.landmarks}
+    judge = Judge([DRIVE], lambda x, y: float(x == y or category[x] != category[y]))
+    reports = {kind: evaluate(judge, [DRIVE], negatives=kind, resamples=5)[0] for kind in ("same-class", "random")}
+    assert reports["same-class"]["roc_auc"] == 1 > reports["random"]["roc_auc"]
+    for report in reports.values():
+        for kind, rows in report["by_negatives"].items():
+            assert rows["judge"]["roc_auc"] == reports[kind]["roc_auc"]
+            assert rows["judge"]["f1"] == reports[kind]["f1"]
+    assert reports["same-class"]["match_f1"] == reports["random"]["match_f1"]
+
+
 def test_the_matcher_sees_pixels_and_boxes_but_no_truth() -> None:
     judge = Judge([DRIVE], same)
     evaluate(judge, [DRIVE], resamples=5)
@@ -143,8 +154,8 @@ def test_every_frame_is_read_and_embedded_once(side: str) -> None:
 
     watched = replace(DRIVE, frames=tuple(counted(frame) for frame in DRIVE.frames))
     judge = Judge([DRIVE], same)
-    references = make_references()
-    evaluate(judge, [watched], parse("awgn:20"), side=side, references=references, resamples=5)
+    pixels = References((CrossCorrelation(), CrossCorrelation(name="again")))
+    evaluate(judge, [watched], parse("awgn:20"), side=side, references=pixels, resamples=5)
     views = 1 if side == "both" else 2  # clean and perturbed
     embedded = Counter(frame.name for frame in judge.shown)
     assert max(embedded.values()) <= views
@@ -219,16 +230,11 @@ def test_the_table_can_be_computed_again_from_the_file_alone(
     for row in (0, 5):
         name = read.frames[read.pairs.frame_a[row]].removeprefix("drive/")
         assert tuple(read.pairs.box_a[row]) == marks[name][read.pairs.landmark_a[row]].box
-    ours, theirs = read.method, read.references[3]
-    found = compare(
-        (ours.score, ours.threshold),
-        (theirs.score, theirs.threshold),
-        read.pairs.label,
-        identity_a=read.pairs.identity_a,
-        identity_b=read.pairs.identity_b,
-        resamples=20,
-    )
+    found = compare_rows(read, read.method, read.references[3], resamples=30)
     assert found["roc_auc"].value == pytest.approx(1 - report["references"]["cross-correlation"]["roc_auc"])
+    assert found["roc_auc"].is_clear
+    written = report["differences"]["cross-correlation"]["roc_auc"]
+    assert written == {key: getattr(found["roc_auc"], key) for key in ("value", "low", "high")}
 
 
 @pytest.mark.parametrize("damage", ["missing", "empty", "text", "cut", "other"])
@@ -270,9 +276,7 @@ def test_frame_protocol_counts_as_a_person_would() -> None:
 def test_matches_with_landmarks_nobody_knows_count_neither_way() -> None:
     strangers = drive(make_boards(14, seed=0), frames=16, spacing=2.0, strangers=True)
     report, predictions = evaluate(Judge([strangers], same), [strangers], resamples=5)
-    assert report["match_ignored"] == len(
-        predictions.frame_pairs.pairs
-    )  # the stranger of one with the other's
+    assert report["match_ignored"] == len(predictions.frame_pairs.pairs)  # the stranger of one with the other's
     assert report["match_f1"] == 1
 
 
@@ -330,11 +334,7 @@ def test_every_reference_matches_one_to_one_and_above_its_threshold(geometry: Bo
         a, b = matcher.embed(DRIVE.frames[3]), matcher.embed(DRIVE.frames[4])
         result = matcher.match(a, b)
         assert len(result.matches) > 0
-        assert (
-            len({it.a for it in result.matches})
-            == len({it.b for it in result.matches})
-            == len(result.matches)
-        )
+        assert len({it.a for it in result.matches}) == len({it.b for it in result.matches}) == len(result.matches)
         assert all(it.score >= matcher.threshold for it in result.matches)
 
 
@@ -349,8 +349,7 @@ def test_candidates_are_all_of_them_and_not_three_to_one() -> None:
     np.testing.assert_array_equal(scores == 1, labels)
     truth = read_truth([DRIVE])
     total = sum(
-        len(truth.frame(a).landmarks) * len(truth.frame(b).landmarks)
-        for a, b in draw_frame_pairs(truth, 300, 0)
+        len(truth.frame(a).landmarks) * len(truth.frame(b).landmarks) for a, b in draw_frame_pairs(truth, 300, 0)
     )
     assert len(scores) == total  # boards stand 4 m apart: nothing is ambiguous
     assert labels.mean() < 0.5
@@ -391,17 +390,17 @@ def run_command(
     return CliRunner().invoke(app, ["evaluate", *arguments])
 
 
-def test_command_prints_the_table_and_writes_both_files(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_command_prints_the_table_and_writes_both_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     arguments = ["test", "--reference-data", "train", "--perturb", "awgn:20", "--negatives", "random"]
     files = ["--json", str(tmp_path / "r.json"), "--predictions", str(tmp_path / "p.npz")]
     result = run_command(monkeypatch, [*arguments, *files], ("another",))
     assert result.exit_code == 0, result.output
-    assert "cross-correlation" in result.output
+    assert "geometry" in result.output
     report = json.loads((tmp_path / "r.json").read_text())
     assert set(report) >= CONTRACT
     assert (report["method"], report["checkpoint"], report["roc_auc"]) == ("robustmat", "street", 1)
+    assert set(report["by_negatives"]) == {"same-class", "random"}
+    assert report["by_negatives"]["random"]["robustmat"]["roc_auc"] == 1
     read = make_report(read_predictions(tmp_path / "p.npz"))
     assert read["intervals"] == report["intervals"]
 

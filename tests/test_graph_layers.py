@@ -72,14 +72,14 @@ def test_contractive_field_equals_two_gcnconvs_minus_the_decay() -> None:
 
 @pytest.mark.parametrize("field", ["attention", "convolution", "contractive"])
 @pytest.mark.parametrize("solver", ["rk4", "dopri5"])
-@pytest.mark.parametrize("pooling", ["mean", "max"])
+@pytest.mark.parametrize("pooling", ["mean", "max", "center"])
 def test_graph_embedding_ignores_padding_and_vertex_order(field: str, solver: str, pooling: str) -> None:
     torch.manual_seed(0)
-    config = GraphConfig(field=field, solver={"name": solver}, pooling=pooling)
+    config = GraphConfig(field=field, solver={"name": solver}, pooling=pooling, include_center=True)
     diffusion = GraphDiffusion(config, DIM)
     state, mask = masked_state(3, 0)
     reference, _ = diffusion(state, mask)
-    garbage = torch.cat([state[:, [2, 0, 1]], torch.full((1, 2, DIM), 1e3)], dim=1)
+    garbage = torch.cat([state[:, [0, 2, 1]], torch.full((1, 2, DIM), 1e3)], dim=1)
     padded, _ = diffusion(garbage, torch.tensor([[True, True, True, False, False]]))
     assert torch.allclose(reference, padded, atol=1e-5)
 

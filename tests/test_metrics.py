@@ -56,9 +56,7 @@ def test_weighted_metrics_equal_scikit_learn(case: tuple[np.ndarray, np.ndarray,
     found = metrics.all_metrics(scores, labels, threshold, weights[None])
     said = scores >= threshold
     how = {"sample_weight": weights, "zero_division": 0}
-    false_rate, true_rate, _ = oracle.roc_curve(
-        labels, scores, sample_weight=weights, drop_intermediate=False
-    )
+    false_rate, true_rate, _ = oracle.roc_curve(labels, scores, sample_weight=weights, drop_intermediate=False)
     sensitivity = oracle.recall_score(labels, said, **how)
     specificity = oracle.recall_score(~labels, ~said, **how)
     expected = {
@@ -172,6 +170,8 @@ def test_calibration_of_perfectly_separated_scores_is_steep_but_finite(offset: f
     probability = probability_of(scores, slope, intercept)
     assert np.isfinite([slope, intercept]).all()
     assert probability[~labels].max() < 0.5 < probability[labels].min()
+    # At the optimum the probabilities add up to Platt's softened labels, not to certainty.
+    assert probability.sum() == pytest.approx(20 * 21 / 22 + 50 / 52, rel=1e-4)
 
 
 def test_calibration_needs_both_labels() -> None:

@@ -34,7 +34,7 @@ app.command()(models)
 def main() -> None:
     """Run the command line; what the user can mend ends in one line on stderr and exit code 2."""
     try:
-        app()
+        app(prog_name="robustmat")
     except RobustMatError as error:
         print(f"robustmat: {error}", file=sys.stderr)
         sys.exit(2)

@@ -11,28 +11,33 @@ if TYPE_CHECKING:
 
     from robustmat.dataset.store import LandmarkDataset
 
-COLUMNS = {
+PARTS = {
+    "pairs, {negatives}": (
+        *("precision", "recall", "f1", "auc_paper", "roc_auc"),
+        *("average_precision", "fpr95"),
+    ),
+    "whole frames": ("match_precision", "match_recall", "match_f1"),
+}
+LABELS = {
     "precision": "precision",
     "recall": "recall",
     "f1": "F1",
     "auc_paper": "AUC (paper)",
     "roc_auc": "ROC AUC",
-    "average_precision": "AP",
-    "fpr95": "FPR95",
-    "match_precision": "match P",
-    "match_recall": "match R",
+    "average_precision": "average precision",
+    "fpr95": "FPR, 95 % recall",
+    "match_precision": "match precision",
+    "match_recall": "match recall",
     "match_f1": "match F1",
 }
 
 
 def evaluate(
-    datasets: Annotated[list[Path], typer.Argument(metavar="DATASET...", help="Prepared data sets.")],
+    datasets: Annotated[list[Path], typer.Argument(metavar="DATASET", help="Prepared data sets.")],
     *,
     method: Annotated[str, typer.Option(help="What to evaluate.")] = "robustmat",
     checkpoint: Annotated[str, typer.Option(help="Name of a shipped model, or a run's folder.")] = "street",
-    perturb: Annotated[
-        str, typer.Option(metavar="NAME:LEVEL", help="clean, paper:16, snow:3, ...")
-    ] = "clean",
+    perturb: Annotated[str, typer.Option(metavar="NAME:LEVEL", help="clean, paper:16, snow:3, ...")] = "clean",
     perturb_side: Annotated[str, typer.Option(help="Perturb both frames of a pair or the second.")] = "both",
     negatives: Annotated[str, typer.Option(help="Unmatched pairs: same-class or random.")] = "same-class",
     seed: Annotated[int, typer.Option(help="Draws pairs and noise.")] = 0,
@@ -42,7 +47,7 @@ def evaluate(
         list[Path] | None,
         typer.Option(metavar="DATASET", help="Training side, for references that learn; may be repeated."),
     ] = None,
-    allow_seen: Annotated[bool, typer.Option(help="Evaluate even on drives of the training.")] = False,
+    allow_seen: Annotated[bool, typer.Option("--allow-seen", help="Evaluate even on drives of the training.")] = False,
 ) -> None:
     """Evaluate a matcher: landmark pairs as in the paper, and whole frame pairs as a user sees them."""
     from rich.console import Console
@@ -70,16 +75,12 @@ def evaluate(
         held_out = matcher.provenance.validation_drives
         _refuse_seen(opened, matcher.trained_on, f"checkpoint {checkpoint} was trained on")
         _refuse_seen(opened, held_out, f"the threshold of checkpoint {checkpoint} was chosen on")
-        _refuse_seen(
-            opened, [dataset.name for dataset in training], "--reference-data fits the references on"
-        )
+        _refuse_seen(opened, [dataset.name for dataset in training], "--reference-data fits the references on")
 
     def progress(items: Sequence[Any], what: str) -> Iterable[Any]:
         return track(items, what, console=errors, transient=True)
 
-    references = make_references(
-        training, perturbation, negatives, seed, side=perturb_side, progress=progress
-    )
+    references = make_references(training, perturbation, negatives, seed, side=perturb_side, progress=progress)
     report, predicted = run(
         matcher,
         opened,
@@ -88,10 +89,10 @@ def evaluate(
         seed,
         side=perturb_side,
         references=references,
+        method=method,
         checkpoint=checkpoint,
         progress=progress,
     )
-    report["method"] = method
     console.print(_table(report))
     for row, reason in report["references_omitted"].items():
         console.print(f"no row {row}: {reason}", style="dim")
@@ -115,24 +116,41 @@ def _refuse_seen(opened: "Sequence[LandmarkDataset]", seen: Iterable[str], what:
 
 
 def _table(report: dict[str, Any]) -> "Table":
-    """The method with its intervals, then the references."""
+    """One line a metric, one column a method, so that it fits a narrow terminal."""
+    from rich import box
     from rich.table import Table
 
-    title = f"{', '.join(report['datasets'])} · {report['perturb']} · {report['negatives']} negatives"
-    caption = (
-        f"{report['n_matched']} matched and {report['n_unmatched']} unmatched pairs of "
-        f"{report['n_identities']} objects; {report['n_frame_pairs']} of {report['n_frame_pairs_found']} "
-        f"frame pairs; 95 % intervals over objects; threshold {report['threshold']:.3g} "
-        f"(the best possible would add {report['threshold_loss']:.3f} to AUC (paper))"
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        collapse_padding=True,
+        caption_justify="left",
+        title=f"{', '.join(report['datasets'])}, {report['perturb']}",
+        caption=(
+            f"{report['n_matched']} matched and {report['n_unmatched']} unmatched pairs of "
+            f"{report['n_identities']} objects; {report['n_frame_pairs']} of {report['n_frame_pairs_found']} "
+            f"frame pairs. Intervals: 95 % over objects; unmatched pairs are of one class (same-class) or of "
+            "any two objects (random). The best possible threshold would add "
+            f"{report['threshold_loss']:.3f} to AUC (paper)."
+        ),
     )
-    table = Table(title=title, caption=caption)
-    table.add_column("method", no_wrap=True)
-    for column in COLUMNS.values():
-        table.add_column(column, justify="right")
-    intervals = [report["intervals"].get(name) for name in COLUMNS]
-    table.add_row(report["method"], *(f"{report[name]:.3f}" for name in COLUMNS), style="bold")
-    spread = ["" if None in (it or [None]) else f"{it[0]:.2f}-{it[1]:.2f}" for it in intervals]
-    table.add_row("", *spread, style="dim", end_section=True)
-    for row, values in report["references"].items():
-        table.add_row(row, *(f"{values[name]:.3f}" for name in COLUMNS))
+    table.add_column("", no_wrap=True)
+    table.add_column(report["method"], justify="right", style="bold", no_wrap=True)
+    table.add_column("interval", justify="right", no_wrap=True, style="dim")
+    for row in report["references"]:
+        table.add_column(row.replace("-", " "), justify="right", overflow="fold")
+    for part, names in PARTS.items():
+        table.add_row(part.format(negatives=report["negatives"]), style="italic")
+        for name in names:
+            low, high = report["intervals"][name]
+            spread = "" if low is None or high is None else f"{low:.2f}-{high:.2f}"
+            others = (f"{values[name]:.3f}" for values in report["references"].values())
+            table.add_row(LABELS[name], f"{report[name]:.3f}", spread, *others)
+        table.add_section()
+    for kind, rows in report["by_negatives"].items():
+        if kind != report["negatives"]:
+            table.add_row(f"pairs, {kind}", style="italic")
+            for name in ("f1", "auc_paper", "roc_auc"):
+                ours, *theirs = (f"{values[name]:.3f}" for values in rows.values())
+                table.add_row(LABELS[name], ours, "", *theirs)
     return table

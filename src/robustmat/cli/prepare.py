@@ -28,13 +28,17 @@ def kitti_raw(
     out: Out,
     camera: Annotated[int, typer.Option(help="0 and 1 are grey, 2 and 3 colour.")] = 2,
     semantics: Semantics = None,
+    origin: Annotated[
+        tuple[float, float, float] | None,
+        typer.Option(help="LATITUDE LONGITUDE ALTITUDE of the world's origin; drives with the same share a world."),
+    ] = None,
     corrections: Corrections = None,
     copy_images: CopyImages = False,
 ) -> None:
     """A drive of the KITTI raw data ("synced and rectified")."""
     from robustmat.sources import open_kitti_raw
 
-    opened = open_kitti_raw(root, date, drive, camera=camera, semantics=semantics)
+    opened = open_kitti_raw(root, date, drive, camera=camera, semantics=semantics, origin=origin)
     _prepare(opened, out, corrections, copy_images)
 
 

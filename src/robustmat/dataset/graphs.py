@@ -20,7 +20,7 @@ class Neighborhoods:
 def neighborhoods(boxes: Sequence[Box], num_neighbors: int, include_center: bool) -> Neighborhoods:
     """K nearest neighbours by the distance of box centres; ties break by box coordinates, so that the order
     in which landmarks are listed does not matter. Fewer landmarks than K: those there are, the rest masked.
-    A landmark alone in its frame is its own graph.
+    The center, where it is part of its graph, comes first. A landmark alone in its frame is its own graph.
     """
     count = len(boxes)
     columns = num_neighbors + int(include_center)

@@ -82,7 +82,7 @@ def draw_sheets(dataset: LandmarkDataset, out: Path | str, seed: int = 0) -> lis
             sheets.append((out / "pairs.png", grid(pictures, columns=4)))
     for path, sheet in sheets:
         with replacing(path) as temporary:
-            PIL.Image.fromarray(sheet).save(temporary)
+            PIL.Image.fromarray(sheet).save(temporary, compress_level=1)  # for looking at, not for keeping
     return [path for path, _ in sheets]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from robustmat.dataset.store import write_dataset
+from robustmat.dataset.store import refuse_to_overwrite, write_dataset
 from robustmat.errors import DataError
 from robustmat.landmarks.corrections import Corrections, correct
 from robustmat.landmarks.identities import Observation, associate, up_direction
@@ -30,6 +30,7 @@ def prepare(
     Frames without a label map help to build the LiDAR map, but do not enter the data set. A drive without
     LiDAR or poses becomes landmarks without identities.
     """
+    refuse_to_overwrite(Path(out))
     with_scan = [frame for frame in drive.frames if frame.load_points and frame.T_world_camera is not None]
     reference = build_reference_map(progress(with_scan, "LiDAR map")) if with_scan else None
 

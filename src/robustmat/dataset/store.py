@@ -86,7 +86,7 @@ def write_dataset(
     data set of that name is replaced, at the very end; any other folder is left alone.
     """
     path = Path(path)
-    _refuse_to_overwrite(path)
+    refuse_to_overwrite(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
     try:
@@ -150,7 +150,8 @@ def _place_image(frame: Frame, image_path: Path | None, folder: Path, final: Pat
     return f"images/{target.name}"
 
 
-def _refuse_to_overwrite(path: Path) -> None:
+def refuse_to_overwrite(path: Path) -> None:
+    """An error if something other than a data set is at `path`: ask before long work, not after it."""
     if not path.exists() and not path.is_symlink():
         return
     if path.is_dir() and (not any(path.iterdir()) or _is_dataset(path)):

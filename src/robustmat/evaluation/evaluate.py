@@ -6,13 +6,22 @@ from typing import Any
 
 import numpy as np
 
-from robustmat.dataset.pairs import PairSample, draw_pairs
+from robustmat.dataset.pairs import NEGATIVES, PairSample, draw_pairs
 from robustmat.dataset.store import LandmarkDataset
+from robustmat.errors import DataError
 from robustmat.evaluation.bootstrap import RESAMPLES
-from robustmat.evaluation.predictions import PairTruth, Predictions
+from robustmat.evaluation.predictions import MethodRow, PairTruth, Predictions
 from robustmat.evaluation.references import NO_REFERENCES, References
 from robustmat.evaluation.report import make_report
-from robustmat.evaluation.scoring import Progress, embed_frames, possible_matches, predict, silent, views_of
+from robustmat.evaluation.scoring import (
+    Progress,
+    embed_frames,
+    match_frames,
+    possible_matches,
+    score_pairs,
+    silent,
+    views_of,
+)
 from robustmat.matching.protocol import Matcher
 from robustmat.perturb import CLEAN, Perturbation
 from robustmat.types import Array
@@ -27,6 +36,7 @@ def evaluate(
     *,
     side: str = "both",
     references: References = NO_REFERENCES,
+    method: str | None = None,
     checkpoint: str | None = None,
     most_frame_pairs: int = 300,
     resamples: int = RESAMPLES,
@@ -35,20 +45,28 @@ def evaluate(
     """The report (keys of `robustmat evaluate --json`) and the predictions that it was computed from.
 
     Args:
+        negatives: which kind the report is about; the other kind is predicted and reported beside it.
         side: perturb `both` frames of a pair, each in its own way, or only the `second`.
+        method: what to call the matcher in the table; its own name unless given.
         references: further rows for the table, from `make_references`.
         most_frame_pairs: the frame protocol draws so many frame pairs at most.
         progress: called as progress(items, what); must yield the items.
     """
     start = time.perf_counter()
     sample = draw_pairs(datasets, negatives, seed, most_frame_pairs)
-    pair_views = views_of(np.stack([sample.frame_a, sample.frame_b], axis=1), perturbation, side)
+    truth, pairs = sample.truth, _pair_truth([sample, *_other_kinds(sample)])
+    pair_views = views_of(np.stack([pairs.frame_a, pairs.frame_b], axis=1), perturbation, side)
     frame_views = views_of(sample.frame_pairs, perturbation, side)
     matchers = [matcher, *references.rows]
     wanted = (view for both in (*pair_views, *frame_views) for view in both)
-    embedded = embed_frames(matchers, sample.truth, wanted, perturbation, seed, progress=progress)
+    embedded = embed_frames(matchers, truth, wanted, perturbation, seed, progress=progress)
     rows = [
-        predict(it, memory, sample, pair_views, frame_views)
+        MethodRow(
+            name=method if it is matcher and method else it.name,
+            threshold=float(it.threshold),
+            score=score_pairs(it, memory, pair_views, pairs.landmark_a, pairs.landmark_b),
+            **match_frames(it, memory, truth, frame_views),
+        )
         for it, memory in progress(list(zip(matchers, embedded, strict=True)), "matching")
     ]
     predictions = Predictions(
@@ -62,35 +80,41 @@ def evaluate(
             "n_frame_pairs_found": sample.n_frame_pairs_found,
             "references_omitted": dict(references.omitted),
         },
-        frames=tuple(_frame_name(sample, index) for index in range(len(sample.truth.frames))),
-        pairs=_pair_truth(sample),
-        frame_pairs=possible_matches(sample.truth, sample.frame_pairs),
+        frames=tuple(f"{datasets[it.dataset].name}/{truth.frame(n).name}" for n, it in enumerate(truth.frames)),
+        pairs=pairs,
+        frame_pairs=possible_matches(truth, sample.frame_pairs),
         rows=tuple(rows),
     )
     report = make_report(predictions, resamples)
     return report | {"seconds": round(time.perf_counter() - start, 3)}, predictions
 
 
-def _frame_name(sample: PairSample, index: int) -> str:
-    dataset = sample.truth.datasets[sample.truth.frames[index].dataset]
-    return f"{dataset.name}/{sample.truth.frame(index).name}"
+def _other_kinds(sample: PairSample) -> list[PairSample]:
+    """Pairs with the other kind of negatives, if there are any (a street of poles only has one kind)."""
+    samples = []
+    for kind in NEGATIVES:
+        if kind != sample.negatives:
+            try:
+                samples.append(draw_pairs(sample.truth.datasets, kind, sample.seed, 0))
+            except DataError:
+                continue
+    return samples
 
 
-def _pair_truth(sample: PairSample) -> PairTruth:
-    def boxes(frames: Sequence[int], landmarks: Sequence[int]) -> Array:
-        pairs = zip(frames, landmarks, strict=True)
-        return np.array([sample.truth.frame(frame).landmarks[it].box for frame, it in pairs], np.float64)
+def _pair_truth(samples: Sequence[PairSample]) -> PairTruth:
+    """The samples' pairs, one after the other; all samples speak of the same frames."""
 
+    def boxes(sample: PairSample, side: str) -> Array:
+        frames, landmarks = getattr(sample, f"frame_{side}"), getattr(sample, f"landmark_{side}")
+        drawn = zip(frames.tolist(), landmarks.tolist(), strict=True)
+        return np.array([sample.truth.frame(frame).landmarks[it].box for frame, it in drawn], np.float64)
+
+    same = ["label", "frame_a", "frame_b", "landmark_a", "landmark_b"]
+    same += ["identity_a", "identity_b", "category_a", "category_b"]
+    kinds = [np.full(len(it.label), NEGATIVES.index(it.negatives), np.int64) for it in samples]
     return PairTruth(
-        label=sample.label,
-        frame_a=sample.frame_a,
-        frame_b=sample.frame_b,
-        landmark_a=sample.landmark_a,
-        landmark_b=sample.landmark_b,
-        identity_a=sample.identity_a,
-        identity_b=sample.identity_b,
-        category_a=sample.category_a,
-        category_b=sample.category_b,
-        box_a=boxes(sample.frame_a.tolist(), sample.landmark_a.tolist()),
-        box_b=boxes(sample.frame_b.tolist(), sample.landmark_b.tolist()),
+        negatives=np.concatenate(kinds),
+        box_a=np.concatenate([boxes(it, "a") for it in samples]),
+        box_b=np.concatenate([boxes(it, "b") for it in samples]),
+        **{name: np.concatenate([getattr(it, name) for it in samples]) for name in same},
     )

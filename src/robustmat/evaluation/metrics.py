@@ -61,9 +61,7 @@ def f1_of(counts: Counts) -> Array:
 
 def auc_paper_of(counts: Counts) -> Array:
     """(TPR + TNR) / 2: what the paper's tables call AUC, the area under a curve of one threshold."""
-    missing = (counts.true_positive + counts.false_negative == 0) | (
-        counts.true_negative + counts.false_positive == 0
-    )
+    missing = (counts.true_positive + counts.false_negative == 0) | (counts.true_negative + counts.false_positive == 0)
     specificity = _ratio(counts.true_negative, counts.true_negative + counts.false_positive)
     return np.where(missing, np.nan, (recall_of(counts) + specificity) / 2)
 

@@ -24,8 +24,12 @@ Indices = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class PairTruth:
-    """The pair protocol's landmark pairs, [N] each. Frames are indices into `Predictions.frames`."""
+    """The pair protocol's landmark pairs, [N] each. Frames are indices into `Predictions.frames`.
 
+    Both kinds of negatives are here, each with its three matched pairs to one unmatched.
+    """
+
+    negatives: Indices  # index into dataset.pairs.NEGATIVES: for which of the two a pair was drawn
     label: NDArray[np.bool_]
     frame_a: Indices
     frame_b: Indices

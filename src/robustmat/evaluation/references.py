@@ -57,9 +57,7 @@ class AlwaysMatch:
         # All scores being equal, no pair is the mutual best: any one-to-one assignment is as good.
         whim = np.random.default_rng(len(a.landmarks) * 1000 + len(b.landmarks)).random(score.shape)
         rows, columns = linear_sum_assignment(score + 1e-3 * whim, maximize=True)
-        chosen = [
-            (int(i), int(j)) for i, j in zip(rows, columns, strict=True) if score[i, j] >= self.threshold
-        ]
+        chosen = [(int(i), int(j)) for i, j in zip(rows, columns, strict=True) if score[i, j] >= self.threshold]
         return _result(a, b, score, chosen, self.threshold)
 
 
@@ -149,13 +147,12 @@ def make_references(
     views = views_of(np.stack([sample.frame_a, sample.frame_b], axis=1), perturbation, side)
     wanted = (view for both in views for view in both)
     (embedded,) = embed_frames([correlation], sample.truth, wanted, perturbation, seed, progress=progress)
-    correlation.threshold = best_threshold(score_pairs(correlation, embedded, sample, views), sample.label)
+    scores = score_pairs(correlation, embedded, views, sample.landmark_a, sample.landmark_b)
+    correlation.threshold = best_threshold(scores, sample.label)
     return References((AlwaysMatch(), SameClass(), fit_box_geometry(training, seed), correlation))
 
 
-def fit_box_geometry(
-    training: Sequence[LandmarkDataset], seed: int = 0, most_frame_pairs: int = 2000
-) -> BoxGeometry:
+def fit_box_geometry(training: Sequence[LandmarkDataset], seed: int = 0, most_frame_pairs: int = 2000) -> BoxGeometry:
     """Fit on all judged candidates of the training side's frame pairs, in both orders."""
     truth = read_truth(training)
     features, labels = [], []
@@ -200,9 +197,7 @@ def _thumbnail(grey: NDArray[np.uint8], box: tuple[float, float, float, float]) 
     if right <= left or bottom <= top:  # a box off the image shows nothing
         return np.zeros((THUMBNAIL, THUMBNAIL), np.float32)
     size = (THUMBNAIL, THUMBNAIL)
-    return np.asarray(
-        cv2.resize(grey[top:bottom, left:right], size, interpolation=cv2.INTER_AREA), np.float32
-    )
+    return np.asarray(cv2.resize(grey[top:bottom, left:right], size, interpolation=cv2.INTER_AREA), np.float32)
 
 
 def _correlate(a: NDArray[np.float32], b: NDArray[np.float32]) -> Array:
@@ -222,9 +217,7 @@ def _normalised(rows: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.asarray(rows / np.maximum(length, 1e-6), np.float32)
 
 
-def _result(
-    a: Remembered, b: Remembered, score: Array, pairs: list[tuple[int, int]], threshold: float
-) -> MatchResult:
+def _result(a: Remembered, b: Remembered, score: Array, pairs: list[tuple[int, int]], threshold: float) -> MatchResult:
     """References have no calibrated probability: their score, cut to 0..1, stands in for it."""
     probability = np.clip(score, 0, 1)
     matches = tuple(Match(i, j, float(score[i, j]), float(probability[i, j])) for i, j in pairs)

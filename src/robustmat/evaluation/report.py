@@ -4,8 +4,16 @@ from typing import Any
 
 import numpy as np
 
+from robustmat.dataset.pairs import NEGATIVES
 from robustmat.dataset.truth import MATCHED, UNMATCHED
-from robustmat.evaluation.bootstrap import RESAMPLES, intervals, percentile_interval, resampled
+from robustmat.evaluation.bootstrap import (
+    RESAMPLES,
+    Difference,
+    compare,
+    intervals,
+    percentile_interval,
+    resampled,
+)
 from robustmat.evaluation.metrics import best_threshold, measure
 from robustmat.evaluation.predictions import FrameTruths, MethodRow, Predictions
 from robustmat.types import Array
@@ -16,38 +24,48 @@ MATCH_METRICS = ("match_precision", "match_recall", "match_f1")
 def make_report(predictions: Predictions, resamples: int = RESAMPLES) -> dict[str, Any]:
     """All keys of `robustmat evaluate --json` but `seconds`, which is not the predictions' to know."""
     pairs, method, meta = predictions.pairs, predictions.method, predictions.meta
-    threshold_best = best_threshold(method.score, pairs.label)
-    values = measure(method.score, pairs.label, method.threshold)
-    best = measure(method.score, pairs.label, threshold_best)["auc_paper"]
+    drawn = pairs.negatives == NEGATIVES.index(meta["negatives"])
+    label, score = pairs.label[drawn], method.score[drawn]
+    identity_a, identity_b = pairs.identity_a[drawn], pairs.identity_b[drawn]
+    threshold_best = best_threshold(score, label)
+    values = measure(score, label, method.threshold)
     spread = intervals(
-        method.score,
-        pairs.label,
+        score,
+        label,
         method.threshold,
-        identity_a=pairs.identity_a,
-        identity_b=pairs.identity_b,
+        identity_a=identity_a,
+        identity_b=identity_b,
         resamples=resamples,
         seed=meta["seed"],
     ) | match_intervals(method, predictions.frame_pairs, resamples, meta["seed"])
     return {
         **values,
         "threshold": method.threshold,
-        "n_matched": int(pairs.label.sum()),
-        "n_unmatched": int((~pairs.label).sum()),
-        "n_identities": len(np.unique(np.concatenate([pairs.identity_a, pairs.identity_b]))),
+        "threshold_best": threshold_best,
+        "threshold_loss": measure(score, label, threshold_best)["auc_paper"] - values["auc_paper"],
+        "n_matched": int(label.sum()),
+        "n_unmatched": int((~label).sum()),
+        "n_identities": len(np.unique(np.concatenate([identity_a, identity_b]))),
         "n_frame_pairs": len(predictions.frame_pairs.pairs),
         "n_frame_pairs_found": meta["n_frame_pairs_found"],
         **match_metrics(method, predictions.frame_pairs),
         "match_ignored": int(np.sum((method.match_label != MATCHED) & (method.match_label != UNMATCHED))),
-        "threshold_best": threshold_best,
-        "threshold_loss": best - values["auc_paper"],
         "intervals": {name: [_plain(low), _plain(high)] for name, (low, high) in spread.items()},
         "references": {
-            row.name: measure(row.score, pairs.label, row.threshold)
+            row.name: measure(row.score[drawn], label, row.threshold)
             | match_metrics(row, predictions.frame_pairs)
             | {"threshold": row.threshold}
             for row in predictions.references
         },
         "references_omitted": meta["references_omitted"],
+        "differences": {
+            row.name: {
+                name: {"value": _plain(it.value), "low": _plain(it.low), "high": _plain(it.high)}
+                for name, it in compare_rows(predictions, method, row, resamples=resamples).items()
+            }
+            for row in predictions.references
+        },
+        "by_negatives": by_negatives(predictions),
         "method": method.name,
         "checkpoint": meta["checkpoint"],
         "perturb": meta["perturb"],
@@ -58,6 +76,38 @@ def make_report(predictions: Predictions, resamples: int = RESAMPLES) -> dict[st
     }
 
 
+def compare_rows(
+    predictions: Predictions,
+    first: MethodRow,
+    second: MethodRow,
+    negatives: str | None = None,
+    resamples: int = RESAMPLES,
+) -> dict[str, Difference]:
+    """How much the first row is above the second, by a paired bootstrap over identities."""
+    pairs, kind = predictions.pairs, negatives or predictions.meta["negatives"]
+    drawn = pairs.negatives == NEGATIVES.index(kind)
+    return compare(
+        (first.score[drawn], first.threshold),
+        (second.score[drawn], second.threshold),
+        pairs.label[drawn],
+        identity_a=pairs.identity_a[drawn],
+        identity_b=pairs.identity_b[drawn],
+        resamples=resamples,
+        seed=predictions.meta["seed"],
+    )
+
+
+def by_negatives(predictions: Predictions) -> dict[str, dict[str, dict[str, float]]]:
+    """The pair protocol's metrics of every row, for both kinds of negatives: kind -> row -> metric -> value."""
+    found = {}
+    for number, kind in enumerate(NEGATIVES):
+        drawn = predictions.pairs.negatives == number
+        if drawn.any():
+            label = predictions.pairs.label[drawn]
+            found[kind] = {row.name: measure(row.score[drawn], label, row.threshold) for row in predictions.rows}
+    return found
+
+
 def match_metrics(row: MethodRow, truth: FrameTruths) -> dict[str, float]:
     """Precision, recall and F1 of the returned one-to-one matches; ambiguous ones count as not returned."""
     right, wrong = np.sum(row.match_label == MATCHED), np.sum(row.match_label == UNMATCHED)
@@ -65,9 +115,7 @@ def match_metrics(row: MethodRow, truth: FrameTruths) -> dict[str, float]:
     return {name: float(value[0]) for name, value in values.items()}
 
 
-def match_intervals(
-    row: MethodRow, truth: FrameTruths, resamples: int, seed: int
-) -> dict[str, tuple[float, float]]:
+def match_intervals(row: MethodRow, truth: FrameTruths, resamples: int, seed: int) -> dict[str, tuple[float, float]]:
     """Intervals over identities, as in the pair protocol: a match counts as often as its objects do."""
     judged = (row.match_label == MATCHED) | (row.match_label == UNMATCHED)
     right = row.match_label[judged] == MATCHED

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robustmat.dataset.pairs import PairSample, draw_frame_pairs
+from robustmat.dataset.pairs import draw_frame_pairs
 from robustmat.dataset.store import LandmarkDataset
 from robustmat.dataset.truth import AMBIGUOUS, MATCHED, Indices, Truth, label_candidates, read_truth
 from robustmat.errors import ConfigError
-from robustmat.evaluation.predictions import FrameTruths, MethodRow
+from robustmat.evaluation.predictions import FrameTruths
 from robustmat.matching.protocol import Matcher
 from robustmat.perturb import CLEAN, Perturbation, perturb_image
 from robustmat.types import Array, Frame, Image
@@ -66,7 +66,11 @@ def views_of(pairs: Indices, perturbation: Perturbation, side: str) -> list[tupl
 
 
 def score_pairs(
-    matcher: Matcher, embedded: Embedded, sample: PairSample, views: Sequence[tuple[View, View]]
+    matcher: Matcher,
+    embedded: Embedded,
+    views: Sequence[tuple[View, View]],
+    landmark_a: Indices,
+    landmark_b: Indices,
 ) -> Array:
     """The score of every drawn landmark pair [N]; each frame pair's score matrix is computed once."""
     scores = np.zeros(len(views))
@@ -74,9 +78,7 @@ def score_pairs(
     for row, view in enumerate(views):
         rows_of.setdefault(view, []).append(row)
     for (a, b), rows in rows_of.items():
-        scores[rows] = matcher.score(embedded[a], embedded[b])[
-            sample.landmark_a[rows], sample.landmark_b[rows]
-        ]
+        scores[rows] = matcher.score(embedded[a], embedded[b])[landmark_a[rows], landmark_b[rows]]
     return scores
 
 
@@ -115,22 +117,6 @@ def possible_matches(truth: Truth, pairs: Indices) -> FrameTruths:
             numbers += [number] * count
             identities += [identity] * count
     return FrameTruths(pairs, np.array(numbers, np.int64), np.array(identities, np.int64))
-
-
-def predict(
-    matcher: Matcher,
-    embedded: Embedded,
-    sample: PairSample,
-    pair_views: Sequence[tuple[View, View]],
-    frame_views: Sequence[tuple[View, View]],
-) -> MethodRow:
-    """One method's row of predictions."""
-    return MethodRow(
-        name=matcher.name,
-        threshold=float(matcher.threshold),
-        score=score_pairs(matcher, embedded, sample, pair_views),
-        **match_frames(matcher, embedded, sample.truth, frame_views),
-    )
 
 
 def score_candidates(

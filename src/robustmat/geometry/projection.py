@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
+from robustmat.geometry.transforms import multiply
 from robustmat.types import Array, Camera
 
 NEAREST = 0.5  # metres; what is nearer belongs to the car itself or lies behind the camera
@@ -20,7 +21,7 @@ def project(points_camera: Array, camera: Camera) -> tuple[Array, Array, NDArray
     ahead = np.flatnonzero(points_camera[:, 2] > NEAREST)
     points = points_camera[ahead]
     depth = points[:, 2]
-    pixels = (points @ camera.matrix.T)[:, :2] / depth[:, None]
+    pixels = multiply(camera.matrix[:2], points) / depth[:, None]
     inside = (pixels >= -0.5).all(1) & (pixels < np.array([camera.width, camera.height]) - 0.5).all(1)
     return pixels[inside], depth[inside], ahead[inside]
 

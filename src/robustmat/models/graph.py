@@ -19,7 +19,8 @@ from robustmat.models.vertex import Evolved, check_stable_steps
 
 
 class GraphConfig(Config):
-    """The sizes and choices of g. `evolution` is the paper's PDE (`diffusion`), one pass of the same field
+    """The sizes and choices of g. `pooling` reads the graph out: the paper's mean over vertices, the released
+    code's maximum, or the center alone. `evolution` is the paper's PDE (`diffusion`), one pass of the same field
     (`single`, the GAT of the ablation) or `none`: the mean of the neighbours as they are."""
 
     num_neighbors: PositiveInt = 3
@@ -31,10 +32,12 @@ class GraphConfig(Config):
     lipschitz: PositiveFloat = 0.7
     end_time: NonNegativeFloat = 1.0
     solver: SolverConfig = Field(default_factory=lambda: SolverConfig(tolerance=1e-3))
-    pooling: Literal["mean", "max"] = "mean"
+    pooling: Literal["mean", "max", "center"] = "mean"
 
     @model_validator(mode="after")
-    def _stable(self) -> "GraphConfig":
+    def _consistent(self) -> "GraphConfig":
+        if self.pooling == "center" and not self.include_center:
+            raise ValueError("pooling 'center' needs include_center = true: the center must be in its graph")
         if self.evolution == "diffusion" and self.field == "contractive":
             check_stable_steps(self.contraction_rate, self.lipschitz, self.end_time, self.solver)
         return self
@@ -170,6 +173,8 @@ class GraphDiffusion(nn.Module):
         return Evolved(initial, solution.state, solution.evaluations)
 
     def pool(self, state: Tensor, mask: Tensor) -> Tensor:
+        if self.config.pooling == "center":
+            return state[:, 0]  # the landmark itself, after it has exchanged heat with its neighbours
         if self.config.pooling == "max":
             return state.masked_fill(~mask[..., None], -torch.inf).amax(dim=1)
         return masked_mean(state, mask)

@@ -1,0 +1,5 @@
+"""`python -m robustmat` is `robustmat`."""
+
+from robustmat.cli import main
+
+main()

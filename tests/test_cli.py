@@ -1,0 +1,127 @@
+"""The command line: what a user types and what comes back."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+import scene
+from models_for_tests import seeded, small
+
+from robustmat.models.weights import Checkpoint, Decision, Provenance, save_checkpoint
+
+VERBS = ["match", "prepare", "inspect", "perturb", "train", "evaluate", "models"]
+
+
+def run(*arguments: object, check: bool = True) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "robustmat", *map(str, arguments)], capture_output=True, text=True, check=False
+    )
+    if check:
+        assert done.returncode == 0, done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint, two images with boxes, and a drive in KITTI's layout."""
+    root = tmp_path_factory.mktemp("cli")
+    save_checkpoint(
+        root / "model",
+        Checkpoint("model", seeded(small()), Decision(threshold=0.0, slope=2, intercept=-2), Provenance(drives=("seen",))),
+    )
+    for seed, name in enumerate("ab"):
+        pixels = np.random.default_rng(seed).integers(0, 256, (60, 90, 3)).astype(np.uint8)
+        cv2.imwrite(str(root / f"{name}.png"), pixels)
+        boxes = [{"box": [10.0 * i, 5, 10 * i + 8, 40], "category": "pole"} for i in range(3 + seed)]
+        (root / f"{name}.json").write_text(json.dumps({"landmarks": boxes}))
+    scene.write_kitti_raw(root / "kitti", frames=8)
+    return root
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_explains_itself(verb: str) -> None:
+    assert "Usage: robustmat" in run(verb, "--help").stdout
+
+
+def test_match_writes_the_json_contract_and_a_picture(files: Path, tmp_path: Path) -> None:
+    out, picture = tmp_path / "m.json", tmp_path / "m.png"
+    shown = run(
+        "match", files / "a.png", files / "b.png", "--boxes-a", files / "a.json", "--boxes-b", files / "b.json",
+        "--checkpoint", files / "model", "--json", out, "--picture", picture,
+    ).stdout
+    found = json.loads(out.read_text())
+    assert set(found) == {"a", "b", "matches", "unmatched_a", "unmatched_b"}
+    assert len(found["a"]["landmarks"]) == 3
+    assert set(found["a"]["landmarks"][0]) == {"box", "category"}
+    for match in found["matches"]:
+        assert set(match) == {"a", "b", "score", "probability"}
+        assert 0 <= match["probability"] <= 1
+    assert len(found["matches"]) + len(found["unmatched_b"]) == 4
+    assert f"{len(found['matches'])} matches" in shown
+    assert cv2.imread(str(picture)) is not None
+
+
+def test_prepare_inspect_evaluate_and_match_by_mask_in_a_row(files: Path, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    run("prepare", "kitti-raw", files / "kitti", "--date", scene.DATE, "--drive", scene.DRIVE, "--out", data)
+    assert "identities" in run("inspect", data).stdout
+    report_path = tmp_path / "e.json"
+    table = run(
+        "evaluate", data, "--checkpoint", files / "model", "--perturb", "paper:16", "--json", report_path
+    ).stdout
+    assert "cross" in table
+    report = json.loads(report_path.read_text())
+    required = {
+        "precision", "recall", "f1", "auc_paper", "roc_auc", "average_precision", "fpr95", "threshold", "n_matched",
+        "n_unmatched", "n_identities", "n_frame_pairs", "match_precision", "match_recall", "match_f1", "intervals",
+        "references", "seconds", "method", "checkpoint", "perturb", "negatives", "seed",
+    }  # fmt: skip
+    assert required <= set(report)
+    assert report["perturb"] == "paper:16"
+    assert report["n_matched"] == 3 * report["n_unmatched"]
+    drive = files / "kitti" / scene.DATE / f"{scene.DATE}_drive_{scene.DRIVE}_sync"
+    image, mask = (sorted((drive / it / "data").iterdir())[3] for it in ("image_02", "semantics_02"))
+    run("match", image, image, "--masks-a", mask, "--masks-b", mask, "--checkpoint", files / "model")
+
+
+def test_perturb_writes_another_image_of_the_same_size(files: Path, tmp_path: Path) -> None:
+    run("perturb", files / "a.png", "--with", "paper:16", "--out", tmp_path / "noisy.png")
+    clean, noisy = cv2.imread(str(files / "a.png")), cv2.imread(str(tmp_path / "noisy.png"))
+    assert noisy.shape == clean.shape
+    assert (noisy != clean).any()
+
+
+def test_models_prints_the_papers_shapes() -> None:
+    shown = run("models", "paper").stdout
+    assert "128 x 64 x 64" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["match", "nowhere.png", "b.png"], "nowhere.png"),
+        (["match", "{files}/a.png", "{files}/b.png"], "no landmarks for"),
+        (["match", "{files}/a.png", "{files}/b.png", "--boxes-a", "{files}/a.json", "--boxes-b", "{files}/a.png"], "box file"),
+        (
+            ["match", "{files}/a.png", "{files}/b.png", "--boxes-a", "{files}/a.json", "--boxes-b", "{files}/b.json",
+             "--checkpoint", "nothing"],
+            "no checkpoint 'nothing'",
+        ),
+        (["prepare", "kitti-raw", "{files}", "--date", "x", "--drive", "0001", "--out", "{files}/none"], "x"),
+        (["inspect", "{files}"], "dataset.json"),
+        (["evaluate", "{files}/missing", "--checkpoint", "{files}/model"], "missing"),
+        (["train", "strete", "--data", "{files}", "--out", "{files}/run"], "strete"),
+        (["perturb", "{files}/a.png", "--with", "papr:16", "--out", "{files}/x.png"], "paper"),
+        (["models", "papre"], "papre"),
+    ],
+)  # fmt: skip
+def test_wrong_input_is_one_clear_line_and_exit_code_2(files: Path, arguments: list[str], message: str) -> None:
+    done = run(*(it.format(files=files) for it in arguments), check=False)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1

@@ -1,0 +1,173 @@
+"""From two frames to one-to-one matches."""
+
+import json
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from models_for_tests import seeded, small
+
+import robustmat
+from robustmat.errors import InputError
+from robustmat.matching.assign import mutual_best
+from robustmat.matching.matcher import RobustMatcher
+from robustmat.models.weights import Checkpoint, Decision, Provenance
+from robustmat.types import Frame, Landmark
+
+scores = arrays(np.float64, st.tuples(st.integers(0, 6), st.integers(0, 6)), elements=st.floats(0, 2))
+
+
+@pytest.fixture
+def matcher() -> RobustMatcher:
+    decision = Decision(threshold=0.0, slope=2.0, intercept=-1.0)
+    return RobustMatcher(Checkpoint("test", seeded(small()), decision, Provenance()))
+
+
+def picture(seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 256, (60, 90, 3)).astype(np.uint8)
+
+
+def frame(count: int, seed: int = 0) -> Frame:
+    marks = tuple(Landmark((10.0 * i, 5.0 + i, 10.0 * i + 8, 40.0), "pole") for i in range(count))
+    return Frame("test", lambda: picture(seed), marks)
+
+
+@given(score=scores, threshold=st.floats(0, 2))
+def test_matches_are_one_to_one_mutual_and_above_the_threshold(score: np.ndarray, threshold: float) -> None:
+    pairs = mutual_best(score, threshold)
+    assert len({i for i, _ in pairs}) == len({j for _, j in pairs}) == len(pairs)
+    for i, j in pairs:
+        assert score[i, j] >= threshold
+        assert score[i, j] == score[i].max() == score[:, j].max()
+
+
+@given(score=arrays(np.float64, (4, 5), elements=st.floats(0, 2), unique=True))
+def test_no_mutual_best_pair_is_left_out(score: np.ndarray) -> None:
+    expected = {
+        (i, j) for i in range(4) for j in range(5) if score[i, j] == score[i].max() == score[:, j].max() >= 1
+    }
+    assert set(mutual_best(score, 1.0)) == expected
+
+
+def test_a_pair_that_is_not_allowed_is_no_rival_either() -> None:
+    score = np.array([[0.9, 0.8], [0.1, 0.2]])
+    allowed = np.array([[False, True], [True, False]])
+    assert mutual_best(score, 0.0, allowed) == [(0, 1), (1, 0)]
+    assert mutual_best(score, 0.0, np.zeros((2, 2), bool)) == []
+
+
+def test_matching_does_not_depend_on_which_frame_comes_first(matcher: RobustMatcher) -> None:
+    forward, backward = matcher.match(frame(5, 0), frame(4, 1)), matcher.match(frame(4, 1), frame(5, 0))
+    assert np.allclose(forward.score, backward.score.T, atol=1e-6)
+    assert {(it.a, it.b) for it in forward.matches} == {(it.b, it.a) for it in backward.matches}
+    assert forward.matches
+
+
+def test_matching_frames_equals_matching_their_embeddings(matcher: RobustMatcher) -> None:
+    a, b = frame(4, 0), frame(3, 1)
+    direct, stored = matcher.match(a, b), matcher.match(matcher.embed(a), matcher.embed(b))
+    assert direct.matches == stored.matches
+    assert (direct.score == stored.score).all()
+
+
+def test_each_patch_is_embedded_once(matcher: RobustMatcher, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    embed = matcher.model.vertex.forward
+    monkeypatch.setattr(matcher.model.vertex, "forward", lambda patches: seen.append(len(patches)) or embed(patches))
+    matcher.match(frame(4, 0), frame(6, 1))
+    assert seen == [4, 6]
+
+
+@pytest.mark.parametrize(("first", "second"), [(0, 0), (0, 3), (1, 0), (1, 1), (2, 5)])
+def test_every_landmark_is_matched_or_said_to_be_alone(matcher: RobustMatcher, first: int, second: int) -> None:
+    result = matcher.match(frame(first), frame(second, 1))
+    assert sorted([m.a for m in result.matches] + list(result.unmatched_a)) == list(range(first))
+    assert sorted([m.b for m in result.matches] + list(result.unmatched_b)) == list(range(second))
+
+
+def test_duplicate_boxes_do_not_break_matching(matcher: RobustMatcher) -> None:
+    twins = Frame("twins", picture, tuple([Landmark((5, 5, 20, 40), "pole")] * 3 + [Landmark((50, 5, 60, 40), "pole")]))
+    result = matcher.match(twins, frame(4, 1))
+    assert np.isfinite(result.score).all()
+    assert np.allclose(result.score[0], result.score[1])
+
+
+def test_categories_match_their_own_kind_unless_told_otherwise() -> None:
+    signs = Frame("signs", picture, (Landmark((5, 5, 20, 40), "traffic_sign"),))
+    poles = Frame("poles", picture, (Landmark((5, 5, 20, 40), "pole"),))
+    checkpoint = Checkpoint("test", seeded(small()), Decision(threshold=0, slope=1, intercept=0), Provenance())
+    assert not RobustMatcher(checkpoint).match(signs, poles).matches
+    assert RobustMatcher(checkpoint, same_category=False).match(signs, poles).matches
+
+
+def test_probability_follows_the_stored_calibration(matcher: RobustMatcher) -> None:
+    result = matcher.match(frame(2), frame(2, 1))
+    assert np.allclose(result.probability, 1 / (1 + np.exp(-(2 * result.score - 1))))
+    for match in result.matches:
+        assert match.probability == result.probability[match.a, match.b]
+
+
+@pytest.mark.parametrize("kind", ["grey", "rgba", "sixteen bit", "jpeg"])
+def test_images_of_every_kind_can_be_matched(matcher: RobustMatcher, tmp_path: Path, kind: str) -> None:
+    pixels = picture()
+    path = tmp_path / ("a.jpg" if kind == "jpeg" else "a.png")
+    converted = {
+        "grey": pixels[:, :, 0],
+        "rgba": np.dstack([pixels, np.full((60, 90), 255, np.uint8)]),
+        "sixteen bit": pixels[:, :, 0].astype(np.uint16) * 257,
+        "jpeg": pixels,
+    }[kind]
+    cv2.imwrite(str(path), converted)
+    boxes = tmp_path / "a.json"
+    boxes.write_text(json.dumps({"landmarks": [{"box": [5, 5, 30, 50], "category": "pole"}]}))
+    read = robustmat.read_frame(path, boxes=boxes)
+    assert read.image.shape == (60, 90, 3)
+    assert read.image.dtype == np.uint8
+    if kind == "sixteen bit":
+        assert np.abs(read.image[:, :, 0].astype(int) - pixels[:, :, 0]).max() <= 1
+    assert matcher.match(read, frame(2)).score.shape == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("box", "message"),
+    [
+        ([5, 5, 5, 30], "no area"),
+        ([200, 5, 220, 30], "outside the image"),
+        ([5, 5, 30], "four numbers"),
+        ([5, 5, 30, float("nan")], "not finite"),
+    ],
+)
+def test_a_box_that_cannot_be_used_is_an_error_that_shows_it(tmp_path: Path, box: list[float], message: str) -> None:
+    cv2.imwrite(str(tmp_path / "a.png"), picture())
+    (tmp_path / "a.json").write_text(json.dumps({"landmarks": [{"box": box, "category": "pole"}]}))
+    with pytest.raises(InputError, match=message):
+        robustmat.read_frame(tmp_path / "a.png", boxes=tmp_path / "a.json")
+
+
+def test_boxes_reaching_over_the_border_are_clipped(tmp_path: Path) -> None:
+    cv2.imwrite(str(tmp_path / "a.png"), picture())
+    (tmp_path / "a.json").write_text(json.dumps({"landmarks": [{"box": [-5, -5, 30, 500], "category": "pole"}]}))
+    read = robustmat.read_frame(tmp_path / "a.png", boxes=tmp_path / "a.json")
+    assert read.landmarks[0].box == (0, 0, 30, 60)
+
+
+def test_a_mask_of_another_size_is_refused(tmp_path: Path) -> None:
+    cv2.imwrite(str(tmp_path / "a.png"), picture())
+    cv2.imwrite(str(tmp_path / "m.png"), np.zeros((30, 30), np.uint8))
+    with pytest.raises(InputError, match=r"mask .* is 30x30 pixels but its image .* is 90x60"):
+        robustmat.read_frame(tmp_path / "a.png", masks=tmp_path / "m.png")
+
+
+def test_the_picture_shows_both_frames_and_their_matches(matcher: RobustMatcher, tmp_path: Path) -> None:
+    result = matcher.match(frame(3), frame(3))
+    path = result.draw(tmp_path / "matches.png")
+    drawn = cv2.imread(str(path))
+    assert drawn.shape[0] > 2 * 60
+    assert drawn.shape[1] >= 90
+    with pytest.raises(InputError, match="use .png"):
+        result.draw(tmp_path / "matches.xyz")
+    assert not list(tmp_path.glob("*.xyz"))
