@@ -1,6 +1,6 @@
 """The whole flow in a minute: draw small streets, prepare them, train on the spot, match two frames of a new one.
 
-    python examples/first_match.py [OUT]
+python examples/first_match.py [OUT]
 """
 
 import shutil
@@ -33,9 +33,7 @@ def main(out: Path) -> None:
         write_kitti_raw(out / f"street{seed}", seed=seed)
         drive = replace(open_kitti_raw(out / f"street{seed}", DATE, DRIVE), name=f"street{seed}", world=f"town{seed}")
         streets[seed] = open_dataset(prepare(drive, out / "data" / f"street{seed}"))
-    config = load_training_config(
-        "street", {"steps": 120, "validate_every": 40, "views": 2, "frame_pairs_per_step": 4}
-    )
+    config = load_training_config("street", {"steps": 120, "validate_every": 40, "views": 2, "frame_pairs_per_step": 4})
     training = [streets[seed] for seed in TRAINING_STREETS]
     run = out / "run"
     shutil.rmtree(run, ignore_errors=True)  # of an earlier demo

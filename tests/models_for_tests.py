@@ -29,10 +29,7 @@ ALL_CONFIGS: dict[str, ModelConfig] = {
         for name in SOLVERS
     },
     **{f"vertex field {name}": small(vertex={"field": name}) for name in ("plain", "contractive")},
-    **{
-        f"graph field {name}": small(graph={"field": name})
-        for name in ("attention", "convolution", "contractive")
-    },
+    **{f"graph field {name}": small(graph={"field": name}) for name in ("attention", "convolution", "contractive")},
     "without center": small(graph={"include_center": False, "pooling": "mean"}),
     **{f"{name} pooling": small(graph={"pooling": name}) for name in ("mean", "max", "center")},
     "not normalised": small(vertex={"normalize": False}),

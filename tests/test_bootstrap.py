@@ -78,9 +78,7 @@ def test_interval_covers_the_truth_about_as_often_as_it_says() -> None:
     inside = []
     for seed in range(60):
         scores, labels, first, second = some_pairs(seed)
-        interval = intervals(scores, labels, 0.5, identity_a=first, identity_b=second, resamples=200)[
-            "roc_auc"
-        ]
+        interval = intervals(scores, labels, 0.5, identity_a=first, identity_b=second, resamples=200)["roc_auc"]
         inside.append(interval[0] <= truth <= interval[1])
     assert np.mean(inside) >= 0.85
 

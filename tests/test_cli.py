@@ -8,9 +8,9 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
+
 import scene
 from models_for_tests import seeded, small
-
 from robustmat.models.weights import Checkpoint, Decision, Provenance, save_checkpoint
 
 VERBS = ["match", "prepare", "inspect", "perturb", "train", "evaluate", "models"]
@@ -31,7 +31,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("cli")
     save_checkpoint(
         root / "model",
-        Checkpoint("model", seeded(small()), Decision(threshold=0.0, slope=2, intercept=-2), Provenance(drives=("seen",))),
+        Checkpoint(
+            "model", seeded(small()), Decision(threshold=0.0, slope=2, intercept=-2), Provenance(drives=("seen",))
+        ),
     )
     for seed, name in enumerate("ab"):
         pixels = np.random.default_rng(seed).integers(0, 256, (60, 90, 3)).astype(np.uint8)
@@ -50,8 +52,19 @@ def test_every_verb_explains_itself(verb: str) -> None:
 def test_match_writes_the_json_contract_and_a_picture(files: Path, tmp_path: Path) -> None:
     out, picture = tmp_path / "m.json", tmp_path / "m.png"
     shown = run(
-        "match", files / "a.png", files / "b.png", "--boxes-a", files / "a.json", "--boxes-b", files / "b.json",
-        "--checkpoint", files / "model", "--json", out, "--picture", picture,
+        "match",
+        files / "a.png",
+        files / "b.png",
+        "--boxes-a",
+        files / "a.json",
+        "--boxes-b",
+        files / "b.json",
+        "--checkpoint",
+        files / "model",
+        "--json",
+        out,
+        "--picture",
+        picture,
     ).stdout
     found = json.loads(out.read_text())
     assert set(found) == {"a", "b", "matches", "unmatched_a", "unmatched_b"}
@@ -105,7 +118,7 @@ def test_models_prints_the_papers_shapes() -> None:
     [
         (["match", "nowhere.png", "b.png"], "nowhere.png"),
         (["match", "{files}/a.png", "{files}/b.png"], "no landmarks for"),
-        (["match", "{files}/a.png", "{files}/b.png", "--boxes-a", "{files}/a.json", "--boxes-b", "{files}/a.png"], "box file"),
+        (["match", "{files}/a.png", "{files}/b.png", "--boxes-a", "{files}/a.png"], "box file"),
         (
             ["match", "{files}/a.png", "{files}/b.png", "--boxes-a", "{files}/a.json", "--boxes-b", "{files}/b.json",
              "--checkpoint", "nothing"],

@@ -33,9 +33,7 @@ def dense_operator(kernel: np.ndarray, side: int) -> np.ndarray:
 
 @settings(max_examples=25, deadline=None)
 @given(seed=seeds, channels=st.integers(1, 3), side=st.integers(3, 7), smooth=st.booleans())
-def test_convolution_bound_is_never_below_the_operator_norm(
-    seed: int, channels: int, side: int, smooth: bool
-) -> None:
+def test_convolution_bound_is_never_below_the_operator_norm(seed: int, channels: int, side: int, smooth: bool) -> None:
     kernel = np.random.default_rng(seed).normal(size=(channels, channels, 3, 3))
     kernel = np.abs(kernel) if smooth else kernel  # all-positive kernels reach their norm at frequency 0
     exact = np.linalg.norm(dense_operator(kernel, side), ord=2)

@@ -24,10 +24,13 @@ from robustmat.evaluation.references import (
     References,
     SameClass,
     fit_box_geometry,
+    geometry_examples,
     make_references,
+    read_examples,
+    write_examples,
 )
 from robustmat.evaluation.report import compare_rows, make_report
-from robustmat.evaluation.scoring import score_candidates
+from robustmat.evaluation.scoring import hide_truth, score_candidates
 from robustmat.matching.assign import mutual_best
 from robustmat.perturb import parse, psnr
 from robustmat.types import Array, Frame, Match, MatchResult
@@ -310,14 +313,14 @@ def test_box_geometry_never_looks_at_a_pixel() -> None:
         raise AssertionError("pixels were read")
 
     unseen = replace(TRAINING, frames=tuple(replace(it, load_image=blind) for it in TRAINING.frames))
-    geometry = fit_box_geometry([unseen])
+    geometry = fit_box_geometry(geometry_examples([unseen]))
     a, b = (geometry.embed(frame) for frame in (unseen.frames[0], unseen.frames[4]))
     np.testing.assert_allclose(geometry.score(a, b), geometry.score(b, a).T)
 
 
 @pytest.fixture(scope="module")
 def geometry() -> BoxGeometry:
-    return fit_box_geometry([TRAINING])
+    return fit_box_geometry(geometry_examples([TRAINING]))
 
 
 def test_every_reference_bears_frames_with_nothing_in_them(geometry: BoxGeometry) -> None:
@@ -386,6 +389,7 @@ def run_command(
     short, other = replace(DRIVE, frames=DRIVE.frames[::2]), replace(TRAINING, frames=TRAINING.frames[::2])
     opened = {"test": short, "train": other}
     monkeypatch.setattr("robustmat.matching.load", lambda name: judge)
+    monkeypatch.setattr("robustmat.models.weights.find_checkpoint", Path)
     monkeypatch.setattr("robustmat.dataset.store.open_dataset", lambda path: opened[str(path)])
     return CliRunner().invoke(app, ["evaluate", *arguments])
 
@@ -413,3 +417,16 @@ def test_command_refuses_a_drive_that_was_trained_on_unless_told(monkeypatch: py
     assert isinstance(run_command(monkeypatch, ["test"], (), ("drive",)).exception, DataError)
     unfair = run_command(monkeypatch, ["test", "--reference-data", "test"])
     assert isinstance(unfair.exception, DataError)
+
+
+def test_box_geometry_learns_the_same_from_a_checkpoints_examples_as_from_the_data(tmp_path: Path) -> None:
+    write_examples(tmp_path, geometry_examples([TRAINING]))
+    stored = make_references(examples=read_examples(tmp_path))
+    assert not stored.omitted
+    fresh = make_references([TRAINING])
+    frames = [hide_truth(frame, frame.load_image) for frame in DRIVE.frames[:2]]
+    scores = []
+    for rows in (stored.rows, fresh.rows):
+        geometry = next(it for it in rows if it.name == "box-geometry")
+        scores.append(geometry.score(*(geometry.embed(frame) for frame in frames)))
+    assert (scores[0] == scores[1]).all()

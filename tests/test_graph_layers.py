@@ -55,9 +55,7 @@ def test_convolution_layer_equals_gcnconv(count: int, padding: int) -> None:
 
 def test_contractive_field_equals_two_gcnconvs_minus_the_decay() -> None:
     torch.manual_seed(0)
-    ours = ContractiveConvolutionField(
-        DIM, rate=0.5, lipschitz=4.0
-    )  # roomy: orthogonal weights stay as they are
+    ours = ContractiveConvolutionField(DIM, rate=0.5, lipschitz=4.0)  # roomy: orthogonal weights stay as they are
     first, second = GCNConv(DIM, DIM), GCNConv(DIM, DIM)
     with torch.no_grad():
         for layer, weight, bias in ((first, ours.weight1, ours.bias1), (second, ours.weight2, ours.bias2)):

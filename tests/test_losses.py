@@ -45,10 +45,7 @@ def test_quotient_is_output_over_input_difference() -> None:
     rng = np.random.default_rng(1)
     before_x, before_y, after_x, after_y = rng.normal(size=(4, 5, 2, 3))
     expected = np.mean(
-        [
-            np.linalg.norm(after_x[i] - after_y[i]) / np.linalg.norm(before_x[i] - before_y[i])
-            for i in range(5)
-        ]
+        [np.linalg.norm(after_x[i] - after_y[i]) / np.linalg.norm(before_x[i] - before_y[i]) for i in range(5)]
     )
     found = quotient(*(torch.from_numpy(it) for it in (before_x, before_y, after_x, after_y)))
     assert found.item() == pytest.approx(expected, rel=1e-6)
@@ -125,14 +122,10 @@ def test_the_objective_is_the_weighted_sum_of_its_terms() -> None:
         graph_loss_weight=0.4,
     )
     losses = {
-        name: value.item()
-        for name, value in batch_losses(seeded(config.model), two_frame_batch(), config).items()
+        name: value.item() for name, value in batch_losses(seeded(config.model), two_frame_batch(), config).items()
     }
     expected = (
-        losses["pairs"]
-        + 0.7 * losses["triplet"]
-        + 0.2 * losses["vertex_quotient"]
-        + 0.3 * losses["graph_quotient"]
+        losses["pairs"] + 0.7 * losses["triplet"] + 0.2 * losses["vertex_quotient"] + 0.3 * losses["graph_quotient"]
     )
     assert losses["loss"] == pytest.approx(expected, rel=1e-5)
 
@@ -143,15 +136,11 @@ def test_ambiguous_pairs_do_not_touch_the_objective() -> None:
     model, batch = seeded(config.model), two_frame_batch()
     losses = batch_losses(model, batch, config)
     embeddings = model.embed(
-        torch.from_numpy(
-            ((batch.patches - np.array([95.0, 99, 96])) / 64).astype(np.float32).transpose(0, 3, 1, 2)
-        ),
+        torch.from_numpy(((batch.patches - np.array([95.0, 99, 96])) / 64).astype(np.float32).transpose(0, 3, 1, 2)),
         torch.from_numpy(batch.index),
         torch.from_numpy(batch.mask),
     ).vertex
-    logits = (
-        model.vertex_similarity((embeddings[:3, None] - embeddings[3:]).square()).squeeze(-1).detach().numpy()
-    )
+    logits = model.vertex_similarity((embeddings[:3, None] - embeddings[3:]).square()).squeeze(-1).detach().numpy()
     p = sigmoid(logits.astype(np.float64))
     expected = -0.5 * np.mean(np.log([p[0, 0], p[1, 1]])) - 0.5 * np.mean(
         np.log(1 - np.array([p[0, 1], p[1, 0], p[2, 0]]))

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from models_for_tests import seeded, small
 
 import robustmat
+from models_for_tests import seeded, small
 from robustmat.errors import InputError
 from robustmat.matching.assign import mutual_best
 from robustmat.matching.matcher import RobustMatcher
@@ -47,9 +47,7 @@ def test_matches_are_one_to_one_mutual_and_above_the_threshold(score: np.ndarray
 
 @given(score=arrays(np.float64, (4, 5), elements=st.floats(0, 2), unique=True))
 def test_no_mutual_best_pair_is_left_out(score: np.ndarray) -> None:
-    expected = {
-        (i, j) for i in range(4) for j in range(5) if score[i, j] == score[i].max() == score[:, j].max() >= 1
-    }
+    expected = {(i, j) for i in range(4) for j in range(5) if score[i, j] == score[i].max() == score[:, j].max() >= 1}
     assert set(mutual_best(score, 1.0)) == expected
 
 
@@ -168,6 +166,6 @@ def test_the_picture_shows_both_frames_and_their_matches(matcher: RobustMatcher,
     drawn = cv2.imread(str(path))
     assert drawn.shape[0] > 2 * 60
     assert drawn.shape[1] >= 90
-    with pytest.raises(InputError, match="use .png"):
+    with pytest.raises(InputError, match=r"use \.png"):
         result.draw(tmp_path / "matches.xyz")
     assert not list(tmp_path.glob("*.xyz"))

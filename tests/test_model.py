@@ -28,9 +28,7 @@ def picture(seed: int = 0) -> np.ndarray:
 @every_config
 def test_embedding_alone_equals_embedding_in_a_batch(config: ModelConfig) -> None:
     model = seeded(config)
-    patches = (
-        torch.randn(7, 3, 16, 16) * torch.logspace(-1, 1, 7)[:, None, None, None]
-    )  # calm and violent ones
+    patches = torch.randn(7, 3, 16, 16) * torch.logspace(-1, 1, 7)[:, None, None, None]  # calm and violent ones
     index = torch.arange(7)[:, None]
     mask = torch.ones(7, 1, dtype=torch.bool)
     with torch.inference_mode():
@@ -92,9 +90,7 @@ def test_frames_with_few_landmarks_embed(count: int, center: bool, solver: str) 
 
 def test_end_time_zero_leaves_the_state_as_it_was() -> None:
     model = seeded(small(vertex={"end_time": 0.0}, graph={"end_time": 0.0}))
-    embeddings = model.embed(
-        torch.randn(3, 3, 16, 16), torch.tensor([[1, 2]] * 3), torch.ones(3, 2, dtype=torch.bool)
-    )
+    embeddings = model.embed(torch.randn(3, 3, 16, 16), torch.tensor([[1, 2]] * 3), torch.ones(3, 2, dtype=torch.bool))
     for evolved in (embeddings.vertex_evolved, embeddings.graph_evolved):
         assert evolved is not None
         assert torch.equal(evolved.initial, evolved.final)
@@ -102,10 +98,7 @@ def test_end_time_zero_leaves_the_state_as_it_was() -> None:
 
 
 def test_parts_of_the_paper_model_have_the_shapes_of_its_table() -> None:
-    parts = {
-        part.name: part
-        for part in summarize(preset("paper", changes={"vertex": {"solver": {"name": "euler"}}}))
-    }
+    parts = {part.name: part for part in summarize(preset("paper", changes={"vertex": {"solver": {"name": "euler"}}}))}
     assert parts["downsample (h_DS)"].output == (128, 64, 64)
     assert parts["vertex diffusion (F_CNN)"].output == (128, 64, 64)
     assert parts["vertex embedding f"].output == (512,)

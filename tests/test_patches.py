@@ -31,9 +31,7 @@ boxes_strategy = st.lists(
 def test_a_crop_is_never_empty_and_never_leaves_the_image(
     x: float, y: float, width: float, height: float, aspect: float | None
 ) -> None:
-    left, top, right, bottom = crop_window(
-        (x, y, x + width, y + height), 320, 120, PatchConfig(max_aspect=aspect)
-    )
+    left, top, right, bottom = crop_window((x, y, x + width, y + height), 320, 120, PatchConfig(max_aspect=aspect))
     assert 0 <= left < right <= 320
     assert 0 <= top < bottom <= 120
 
@@ -44,9 +42,7 @@ def test_the_margin_is_added_at_cropping_and_clipped_at_the_border() -> None:
 
 
 def test_bounded_aspect_cuts_the_long_side_around_its_middle() -> None:
-    left, top, right, bottom = crop_window(
-        (100, 20, 110, 300), 640, 320, PatchConfig(margin=0, max_aspect=2.0)
-    )
+    left, top, right, bottom = crop_window((100, 20, 110, 300), 640, 320, PatchConfig(margin=0, max_aspect=2.0))
     assert (left, right) == (100, 110)
     assert (top, bottom) == (150, 170)
 

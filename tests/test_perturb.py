@@ -131,9 +131,7 @@ def test_weather_does_not_depend_on_the_process() -> None:
         "print(hashlib.sha256(perturb_image(clean, parse('paper:16'), 7, 'x/1').tobytes()).hexdigest())"
     )
     environment = {**os.environ, "PYTHONHASHSEED": "12345"}
-    there = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
-    )
+    there = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     clean = np.arange(20 * 30 * 3, dtype=np.uint8).reshape(20, 30, 3)
     here = hashlib.sha256(perturb_image(clean, parse("paper:16"), 7, "x/1").tobytes()).hexdigest()
     assert there.stdout.strip() == here

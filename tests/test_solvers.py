@@ -81,16 +81,12 @@ def test_an_exhausted_adaptive_solve_says_what_to_do() -> None:
         return state**2
 
     with pytest.raises(SolverError, match=r"within 60 evaluations.*Loosen the tolerance"):
-        solve(
-            explosive, torch.ones(1, 1), 2.0, SolverConfig(name="dopri5", tolerance=1e-6, max_evaluations=60)
-        )
+        solve(explosive, torch.ones(1, 1), 2.0, SolverConfig(name="dopri5", tolerance=1e-6, max_evaluations=60))
 
 
 def test_a_field_that_is_not_finite_ends_in_the_same_error() -> None:
     with pytest.raises(SolverError):
-        solve(
-            lambda _, z: z * torch.nan, torch.ones(1, 1), 1.0, SolverConfig(name="dopri5", max_evaluations=40)
-        )
+        solve(lambda _, z: z * torch.nan, torch.ones(1, 1), 1.0, SolverConfig(name="dopri5", max_evaluations=40))
 
 
 def test_padding_does_not_change_an_adaptive_solve() -> None:

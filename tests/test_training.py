@@ -78,9 +78,7 @@ def test_a_killed_run_resumes_to_the_same_weights(
     assert weights(tmp_path / "cut" / "best") == weights(tmp_path / "whole" / "best")
 
 
-def test_a_run_refuses_to_mix_configurations(
-    drives: tuple[LandmarkDataset, LandmarkDataset], tmp_path: Path
-) -> None:
+def test_a_run_refuses_to_mix_configurations(drives: tuple[LandmarkDataset, LandmarkDataset], tmp_path: Path) -> None:
     train(quick(steps=2), drives[:1], drives[1:], tmp_path / "run")
     with pytest.raises(DataError, match="already holds a training run"):
         train(quick(steps=2), drives[:1], drives[1:], tmp_path / "run")
@@ -89,13 +87,9 @@ def test_a_run_refuses_to_mix_configurations(
 
 
 def test_training_learns_to_match_a_street_it_has_not_seen(tmp_path: Path) -> None:
-    streets = [
-        drive(make_boards(16, seed), name=f"drive{seed}", world=f"town{seed}", frames=24) for seed in range(5)
-    ]
+    streets = [drive(make_boards(16, seed), name=f"drive{seed}", world=f"town{seed}", frames=24) for seed in range(5)]
     model = preset("street", changes=SMALL | {"patch": {"size": 32, "margin": 2}})
-    config = quick(
-        model=model, steps=120, validate_every=40, frame_pairs_per_step=4, perturbations=("clean",)
-    )
+    config = quick(model=model, steps=120, validate_every=40, frame_pairs_per_step=4, perturbations=("clean",))
     best = train(config, streets[:3], streets[3:4], tmp_path / "run")
     report, _ = evaluate(load(best), streets[4:], negatives="same-class", resamples=10)
     assert report["roc_auc"] > 0.8  # boards of one class and size, told apart by their texture alone
@@ -156,9 +150,7 @@ def test_shipped_training_configs_load(name: str) -> None:
 def test_training_config_errors_name_the_key(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text('model = "street"\nlearning_rat = 1\n')
-    with pytest.raises(
-        ConfigError, match=r"mine\.toml: unknown key 'learning_rat' \(did you mean 'learning_rate'"
-    ):
+    with pytest.raises(ConfigError, match=r"mine\.toml: unknown key 'learning_rat' \(did you mean 'learning_rate'"):
         load_training_config(path)
     path.write_text('perturbations = ["papr:16"]\n')
     with pytest.raises(ConfigError, match="paper"):

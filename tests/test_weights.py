@@ -76,9 +76,7 @@ def test_an_unknown_config_key_is_named_with_the_nearest_known_one(saved: Path) 
     header = json.loads((saved / "model.json").read_text())
     header["model"]["vertex"]["end_tim"] = 2.0
     edit_header(saved, model=header["model"])
-    with pytest.raises(
-        ConfigError, match=r"unknown key 'model\.vertex\.end_tim' \(did you mean 'end_time'\?\)"
-    ):
+    with pytest.raises(ConfigError, match=r"unknown key 'model\.vertex\.end_tim' \(did you mean 'end_time'\?\)"):
         load_checkpoint(saved)
 
 
@@ -90,9 +88,7 @@ def test_an_unknown_config_key_is_named_with_the_nearest_known_one(saved: Path) 
         ({"decision": {"threshold": "high", "slope": 1, "intercept": 0}}, r"'decision\.threshold' = 'high'"),
     ],
 )
-def test_a_header_that_does_not_fit_is_explained(
-    saved: Path, changes: dict[str, object], message: str
-) -> None:
+def test_a_header_that_does_not_fit_is_explained(saved: Path, changes: dict[str, object], message: str) -> None:
     edit_header(saved, **changes)
     with pytest.raises(RobustMatError, match=message):
         load_checkpoint(saved)

@@ -50,9 +50,7 @@ def read_frame(image: Path | str, boxes: Path | str | None = None, masks: Path |
             f"no landmarks for {image}: give a box file (--boxes-a, --boxes-b) or a label map (--masks-a, --masks-b); "
             "there is no built-in detector"
         )
-    return Frame(
-        name=Path(image).stem, load_image=lambda: pixels, landmarks=check_landmarks(landmarks, width, height)
-    )
+    return Frame(name=Path(image).stem, load_image=lambda: pixels, landmarks=check_landmarks(landmarks, width, height))
 
 
 def match_frames(a: Frame, b: Frame, matcher: RobustMatcher | str | Path = "street") -> MatchResult:

@@ -118,8 +118,7 @@ class MatchResult:
             "a": listed(self.landmarks_a),
             "b": listed(self.landmarks_b),
             "matches": [
-                {"a": it.a, "b": it.b, "score": it.score, "probability": it.probability}
-                for it in self.matches
+                {"a": it.a, "b": it.b, "score": it.score, "probability": it.probability} for it in self.matches
             ],
             "unmatched_a": list(self.unmatched_a),
             "unmatched_b": list(self.unmatched_b),

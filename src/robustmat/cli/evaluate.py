@@ -58,9 +58,10 @@ def evaluate(
     from robustmat.errors import ConfigError
     from robustmat.evaluation.evaluate import evaluate as run
     from robustmat.evaluation.predictions import write_predictions
-    from robustmat.evaluation.references import make_references
+    from robustmat.evaluation.references import make_references, read_examples
     from robustmat.files import write_json
     from robustmat.matching import load
+    from robustmat.models.weights import find_checkpoint
     from robustmat.perturb import parse
 
     if method != "robustmat":
@@ -80,7 +81,15 @@ def evaluate(
     def progress(items: Sequence[Any], what: str) -> Iterable[Any]:
         return track(items, what, console=errors, transient=True)
 
-    references = make_references(training, perturbation, negatives, seed, side=perturb_side, progress=progress)
+    references = make_references(
+        training,
+        perturbation,
+        negatives,
+        seed,
+        side=perturb_side,
+        examples=read_examples(find_checkpoint(checkpoint)),
+        progress=progress,
+    )
     report, predicted = run(
         matcher,
         opened,

@@ -11,19 +11,11 @@ def match(
     b: Annotated[Path, typer.Argument(help="Second image.", show_default=False)],
     boxes_a: Annotated[Path | None, typer.Option(help="Landmarks of A: JSON or COCO boxes.")] = None,
     boxes_b: Annotated[Path | None, typer.Option(help="Landmarks of B: JSON or COCO boxes.")] = None,
-    masks_a: Annotated[
-        Path | None, typer.Option(help="Or a label map of A (Cityscapes train ids, 19 window).")
-    ] = None,
+    masks_a: Annotated[Path | None, typer.Option(help="Or a label map of A (Cityscapes train ids, 19 window).")] = None,
     masks_b: Annotated[Path | None, typer.Option(help="Or a label map of B.")] = None,
-    checkpoint: Annotated[
-        str, typer.Option(help="A shipped name, a checkpoint folder or a training run.")
-    ] = "street",
-    json: Annotated[
-        Path | None, typer.Option(help="Write landmarks, matches and the unmatched here.")
-    ] = None,
-    picture: Annotated[
-        Path | None, typer.Option(help="Draw both frames and their matches here (.png, .jpg).")
-    ] = None,
+    checkpoint: Annotated[str, typer.Option(help="A shipped name, a checkpoint folder or a training run.")] = "street",
+    json: Annotated[Path | None, typer.Option(help="Write landmarks, matches and the unmatched here.")] = None,
+    picture: Annotated[Path | None, typer.Option(help="Draw both frames and their matches here (.png, .jpg).")] = None,
     any_category: Annotated[bool, typer.Option(help="Let a sign match a pole, if it scores best.")] = False,
 ) -> None:
     """Match the landmarks of two frames.

@@ -24,9 +24,7 @@ def models(
 
     console = Console()
     if name is None:
-        table = Table(
-            "configuration", "patch", "embedding", "parameters", "solver", "vertex field", "graph field"
-        )
+        table = Table("configuration", "patch", "embedding", "parameters", "solver", "vertex field", "graph field")
         for known in PRESETS:
             config = preset(known)
             size = sum(parameter.numel() for parameter in RobustMat(config).parameters())
@@ -45,9 +43,7 @@ def models(
             console.print(f"checkpoint [bold]{shipped}[/]: licence {checkpoint.provenance.licence}")
         return
     config = preset(name, variant) if name in PRESETS else load_checkpoint(name).model.config
-    table = Table(
-        "part", "output", "parameters", "multiply-adds", "field evaluations", title=f"{name} ({variant})"
-    )
+    table = Table("part", "output", "parameters", "multiply-adds", "field evaluations", title=f"{name} ({variant})")
     parts = summarize(config)
     for part in parts:
         evaluations = "" if part.evaluations is None else str(part.evaluations)
@@ -61,6 +57,4 @@ def models(
         "",
     )
     console.print(table)
-    console.print(
-        "per landmark, or per pair for r and d; a bias, norm or activation costs no multiply-add here"
-    )
+    console.print("per landmark, or per pair for r and d; a bias, norm or activation costs no multiply-add here")

@@ -20,9 +20,7 @@ def train(
     variant: Annotated[
         str | None, typer.Option(help="An ablation's variant: full, gcn, resnet-gat, ode-only, pde-only.")
     ] = None,
-    licence: Annotated[
-        str, typer.Option(help="What the data allows; stored with the weights.")
-    ] = "unspecified",
+    licence: Annotated[str, typer.Option(help="What the data allows; stored with the weights.")] = "unspecified",
     device: Annotated[str, typer.Option(help="cpu, gpu, or what lightning knows.")] = "cpu",
     threads: Annotated[int | None, typer.Option(help="CPU threads; 1 makes runs repeat to the byte.")] = None,
 ) -> None:
@@ -49,9 +47,7 @@ def train(
     if threads:
         torch.set_num_threads(threads)
     changes = {
-        key: value
-        for key, value in (("seed", seed), ("steps", steps), ("variant", variant))
-        if value is not None
+        key: value for key, value in (("seed", seed), ("steps", steps), ("variant", variant)) if value is not None
     }
     settings = load_training_config(config, changes)
     console = Console()

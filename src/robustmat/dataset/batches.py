@@ -63,13 +63,13 @@ def build_bank(
     pairs = frame_pairs(truth)
     if not len(pairs):
         names = ", ".join(dataset.name for dataset in datasets)
-        raise DataError(
-            f"no two frames of {names} are 2 to 25 m apart with landmarks in both: nothing to train on"
-        )
+        raise DataError(f"no two frames of {names} are 2 to 25 m apart with landmarks in both: nothing to train on")
     patches, graphs = [], []
     for number in progress(range(len(truth.frames))):
         frame = truth.frame(number)
-        patches.append(_cut_views(frame, config, perturbations, views, jitter, seed))
+        drive = datasets[truth.frames[number].dataset].name  # drives number their frames alike
+        key = f"{drive}/{frame.name}"
+        patches.append(_cut_views(frame, key, config, perturbations, views, jitter, seed))
         boxes = [landmark.box for landmark in frame.landmarks]
         graphs.append(neighborhoods(boxes, num_neighbors, include_center))
     return PatchBank(truth, pairs, tuple(patches), tuple(graphs))
@@ -77,6 +77,7 @@ def build_bank(
 
 def _cut_views(
     frame: Frame,
+    key: str,
     config: PatchConfig,
     perturbations: Sequence[Perturbation],
     views: int,
@@ -88,10 +89,8 @@ def _cut_views(
     size = boxes[:, 2:] - boxes[:, :2]
     cut = []
     for view in range(views):
-        noisy = perturb_image(
-            image, perturbations[view % len(perturbations)], seed=seed + view, key=frame.name
-        )
-        rng = np.random.default_rng([seed, view, *frame.name.encode()])
+        noisy = perturb_image(image, perturbations[view % len(perturbations)], seed=seed + view, key=key)
+        rng = np.random.default_rng([seed, view, *key.encode()])
         moved = boxes + rng.uniform(-jitter, jitter, boxes.shape) * np.tile(size, 2)
         cut.append(cut_patches(noisy, [_as_box(it) for it in moved], config))
     return np.stack(cut)
@@ -132,6 +131,4 @@ def _draw_pair(bank: PatchBank, rng: np.random.Generator) -> tuple[NDArray[np.in
         label = label_candidates(bank.truth.frames[pair[0]], bank.truth.frames[pair[1]])
         if (label == MATCHED).any():
             return pair, label
-    raise DataError(
-        "frame pairs without a single matched landmark only: there is nothing to learn from this data"
-    )
+    raise DataError("frame pairs without a single matched landmark only: there is nothing to learn from this data")

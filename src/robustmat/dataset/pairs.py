@@ -133,9 +133,7 @@ def _judge(truth: Truth, pairs: Indices) -> _Candidates:
         columns[3].append(np.stack([a.category[rows], b.category[cols]], axis=1))
         columns[4].append(label[rows, cols].astype(np.int64))
     empty = [np.zeros((0, 2), np.int64)] * 4 + [np.zeros(0, np.int64)]
-    return _Candidates(
-        *(np.concatenate([none, *column]) for none, column in zip(empty, columns, strict=True))
-    )
+    return _Candidates(*(np.concatenate([none, *column]) for none, column in zip(empty, columns, strict=True)))
 
 
 def _draw_matched(candidates: _Candidates, rng: np.random.Generator) -> Indices:
@@ -147,9 +145,7 @@ def _draw_matched(candidates: _Candidates, rng: np.random.Generator) -> Indices:
     return np.asarray(rows[place_in_group < MOST_PER_IDENTITY], np.int64)
 
 
-def _draw_unmatched(
-    candidates: _Candidates, negatives: str, wanted: int, rng: np.random.Generator
-) -> Indices:
+def _draw_unmatched(candidates: _Candidates, negatives: str, wanted: int, rng: np.random.Generator) -> Indices:
     """Round after round, each identity in random order gives one pair that it is part of."""
     fits = candidates.label == UNMATCHED
     if negatives == "same-class":

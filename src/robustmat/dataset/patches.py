@@ -61,9 +61,7 @@ def cut_patches(image: Image, boxes: Sequence[Box], config: PatchConfig) -> NDAr
         ratio = size / max(crop.shape[:2])
         rows, columns = (max(1, min(size, round(side * ratio))) for side in crop.shape[:2])
         shrinks = ratio < 1
-        resized = cv2.resize(
-            crop, (columns, rows), interpolation=cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
-        )
+        resized = cv2.resize(crop, (columns, rows), interpolation=cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR)
         y, x = (size - rows) // 2, (size - columns) // 2
         patch[y : y + rows, x : x + columns] = resized
     return patches
@@ -71,7 +69,5 @@ def cut_patches(image: Image, boxes: Sequence[Box], config: PatchConfig) -> NDAr
 
 def to_input(patches: NDArray[np.uint8], config: PatchConfig) -> NDArray[np.float32]:
     """Pixels [N, S, S, 3] as the network's numbers [N, 3, S, S]."""
-    centered = (patches.astype(np.float32) - np.asarray(config.mean_color, np.float32)) / np.float32(
-        config.scale
-    )
+    centered = (patches.astype(np.float32) - np.asarray(config.mean_color, np.float32)) / np.float32(config.scale)
     return np.ascontiguousarray(centered.transpose(0, 3, 1, 2))

@@ -16,9 +16,7 @@ def split_last_third(dataset: LandmarkDataset) -> tuple[LandmarkDataset, Landmar
     cut = len(placed) * 2 // 3
     first, rest = placed[:cut], placed[cut:]
     if not first or not rest:
-        raise DataError(
-            f"data set {dataset.name} has {len(placed)} frames with a pose: too few to hold a third out"
-        )
+        raise DataError(f"data set {dataset.name} has {len(placed)} frames with a pose: too few to hold a third out")
     centers = np.array([frame.T_world_camera[:3, 3] for frame in first])  # type: ignore[index]
     beyond = [
         frame
@@ -29,9 +27,7 @@ def split_last_third(dataset: LandmarkDataset) -> tuple[LandmarkDataset, Landmar
     held = tuple(
         replace(
             frame,
-            landmarks=tuple(
-                it for it in frame.landmarks if it.identity is None or it.identity not in learned
-            ),
+            landmarks=tuple(it for it in frame.landmarks if it.identity is None or it.identity not in learned),
         )
         for frame in beyond
     )

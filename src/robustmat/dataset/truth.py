@@ -113,9 +113,7 @@ def unite_identities(datasets: Sequence[LandmarkDataset]) -> dict[tuple[int, int
     return united
 
 
-def frame_pairs(
-    truth: Truth, nearest: float = NEAREST_FRAMES, farthest: float = FARTHEST_FRAMES
-) -> NDArray[np.int64]:
+def frame_pairs(truth: Truth, nearest: float = NEAREST_FRAMES, farthest: float = FARTHEST_FRAMES) -> NDArray[np.int64]:
     """All pairs [P, 2] of frames of one world whose cameras stand `nearest` to `farthest` metres apart."""
     pairs = []
     for world in sorted({frame.world for frame in truth.frames}):

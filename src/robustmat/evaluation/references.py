@@ -8,11 +8,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
+from safetensors.numpy import load_file, save_file
 from scipy.optimize import linear_sum_assignment
 from sklearn.ensemble import HistGradientBoostingClassifier
 
@@ -21,6 +23,7 @@ from robustmat.dataset.store import LandmarkDataset
 from robustmat.dataset.truth import AMBIGUOUS, MATCHED, label_candidates, read_truth
 from robustmat.evaluation.metrics import best_threshold
 from robustmat.evaluation.scoring import Progress, embed_frames, score_pairs, silent, views_of
+from robustmat.files import replacing
 from robustmat.matching.assign import mutual_best
 from robustmat.matching.matcher import same_category
 from robustmat.matching.protocol import Matcher
@@ -29,6 +32,8 @@ from robustmat.types import CATEGORIES, Array, Frame, Landmark, Match, MatchResu
 
 MARGIN = 15  # pixels a box is grown by before it is cropped, as in the paper
 THUMBNAIL, SHIFT = 32, 2  # pixels: side of a grey thumbnail, and how far it may be moved
+EXAMPLES_FILE = "box-geometry.safetensors"
+MOST_EXAMPLES = 30_000  # rows; enough for 60 small trees, and small enough to travel with a checkpoint
 DEFAULT_CORRELATION = 0.5  # threshold where there is no training side to fit one on
 
 
@@ -129,6 +134,14 @@ class References:
 NO_REFERENCES = References(())
 
 
+@dataclass(frozen=True)
+class GeometryExamples:
+    """Box geometry of candidates of the training side [N, F], and which of them match [N]."""
+
+    features: NDArray[np.float32]
+    labels: NDArray[np.bool_]
+
+
 def make_references(
     training: Sequence[LandmarkDataset] = (),
     perturbation: Perturbation = CLEAN,
@@ -136,24 +149,33 @@ def make_references(
     seed: int = 0,
     *,
     side: str = "both",
+    examples: GeometryExamples | None = None,
     progress: Progress = silent,
 ) -> References:
-    """The four rows; those that learn do so on `training`, data of the training side, never on test data."""
-    if not training:
-        reason = "it is fitted on data of the training side: none was given (--reference-data)"
-        return References((AlwaysMatch(), SameClass(), CrossCorrelation()), {"box-geometry": reason})
+    """The four rows; those that learn do so on `training`, data of the training side, never on test data.
+
+    Without it, box geometry learns from the `examples` that a checkpoint brings from its own training side, and
+    cross-correlation keeps its default threshold.
+    """
     correlation = CrossCorrelation()
-    sample = draw_pairs(training, negatives, seed)
-    views = views_of(np.stack([sample.frame_a, sample.frame_b], axis=1), perturbation, side)
-    wanted = (view for both in views for view in both)
-    (embedded,) = embed_frames([correlation], sample.truth, wanted, perturbation, seed, progress=progress)
-    scores = score_pairs(correlation, embedded, views, sample.landmark_a, sample.landmark_b)
-    correlation.threshold = best_threshold(scores, sample.label)
-    return References((AlwaysMatch(), SameClass(), fit_box_geometry(training, seed), correlation))
+    if training:
+        examples = geometry_examples(training, seed)
+        sample = draw_pairs(training, negatives, seed)
+        views = views_of(np.stack([sample.frame_a, sample.frame_b], axis=1), perturbation, side)
+        wanted = (view for both in views for view in both)
+        (embedded,) = embed_frames([correlation], sample.truth, wanted, perturbation, seed, progress=progress)
+        scores = score_pairs(correlation, embedded, views, sample.landmark_a, sample.landmark_b)
+        correlation.threshold = best_threshold(scores, sample.label)
+    if examples is None:
+        reason = "it is fitted on data of the training side: none was given (--reference-data)"
+        return References((AlwaysMatch(), SameClass(), correlation), {"box-geometry": reason})
+    return References((AlwaysMatch(), SameClass(), fit_box_geometry(examples, seed), correlation))
 
 
-def fit_box_geometry(training: Sequence[LandmarkDataset], seed: int = 0, most_frame_pairs: int = 2000) -> BoxGeometry:
-    """Fit on all judged candidates of the training side's frame pairs, in both orders."""
+def geometry_examples(
+    training: Sequence[LandmarkDataset], seed: int = 0, most_frame_pairs: int = 2000
+) -> GeometryExamples:
+    """All judged candidates of the training side's frame pairs, in both orders, or a sample of them."""
     truth = read_truth(training)
     features, labels = [], []
     for pair in draw_frame_pairs(truth, most_frame_pairs, seed):
@@ -163,10 +185,30 @@ def fit_box_geometry(training: Sequence[LandmarkDataset], seed: int = 0, most_fr
             values = box_features(box_values(truth.frame(first)), box_values(truth.frame(second)))
             features.append(values[judged])
             labels.append(label[judged] == MATCHED)
+    rows = np.concatenate(features).astype(np.float32)
+    chosen = np.random.default_rng(seed).permutation(len(rows))[:MOST_EXAMPLES]
+    return GeometryExamples(rows[chosen], np.concatenate(labels)[chosen])
+
+
+def fit_box_geometry(examples: GeometryExamples, seed: int = 0) -> BoxGeometry:
     model = HistGradientBoostingClassifier(
         max_iter=60, max_leaf_nodes=15, class_weight="balanced", early_stopping=False, random_state=seed
     )
-    return BoxGeometry(model.fit(np.concatenate(features), np.concatenate(labels)))
+    return BoxGeometry(model.fit(examples.features, examples.labels))
+
+
+def write_examples(folder: Path, examples: GeometryExamples) -> None:
+    """Put the examples beside a checkpoint, so that its tables have their box geometry row anywhere."""
+    with replacing(folder / EXAMPLES_FILE) as temporary:
+        save_file({"features": examples.features, "labels": examples.labels}, temporary)
+
+
+def read_examples(folder: Path) -> GeometryExamples | None:
+    """The examples beside a checkpoint, if it brings any."""
+    if not (folder / EXAMPLES_FILE).is_file():
+        return None
+    arrays = load_file(folder / EXAMPLES_FILE)
+    return GeometryExamples(arrays["features"], arrays["labels"])
 
 
 def box_values(frame: Frame) -> Array:

@@ -6,9 +6,7 @@ from numpy.typing import NDArray
 from robustmat.types import Array
 
 
-def mutual_best(
-    score: Array, threshold: float, allowed: NDArray[np.bool_] | None = None
-) -> list[tuple[int, int]]:
+def mutual_best(score: Array, threshold: float, allowed: NDArray[np.bool_] | None = None) -> list[tuple[int, int]]:
     """Pairs that prefer each other over all rivals and score at least `threshold`, in order of the rows.
 
     Args:

@@ -55,9 +55,7 @@ class RobustMatcher:
         """f and g of all landmarks of `frame`, in one batch."""
         boxes = [landmark.box for landmark in frame.landmarks]
         embeddings = embed_boxes(self.model, frame.image, boxes, self.device)
-        return EmbeddedFrame(
-            frame.landmarks, embeddings.vertex.cpu().numpy(), embeddings.graph.cpu().numpy(), frame
-        )
+        return EmbeddedFrame(frame.landmarks, embeddings.vertex.cpu().numpy(), embeddings.graph.cpu().numpy(), frame)
 
     def score(self, a: EmbeddedFrame, b: EmbeddedFrame) -> Array:
         """S_match of every landmark of `a` with every one of `b`: [A, B]."""
@@ -95,9 +93,7 @@ def same_category(a: Sequence[Landmark], b: Sequence[Landmark]) -> NDArray[np.bo
     return np.array([[x == y for y in names_b] for x in names_a], np.bool_).reshape(len(a), len(b))
 
 
-def embed_boxes(
-    model: RobustMat, image: NDArray[np.uint8], boxes: Sequence[Box], device: str = "cpu"
-) -> Embeddings:
+def embed_boxes(model: RobustMat, image: NDArray[np.uint8], boxes: Sequence[Box], device: str = "cpu") -> Embeddings:
     """Crop, build the neighbourhood graphs and embed the landmarks of one frame."""
     config = model.config
     patches = torch.from_numpy(to_input(cut_patches(image, boxes, config.patch), config.patch))

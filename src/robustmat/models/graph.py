@@ -135,9 +135,7 @@ GraphField = AttentionField | ConvolutionField | ContractiveConvolutionField
 GRAPH_FIELDS: dict[str, Callable[[GraphConfig, int], GraphField]] = {
     "attention": lambda config, dim: AttentionField(dim, config.heads),
     "convolution": lambda config, dim: ConvolutionField(dim),
-    "contractive": lambda config, dim: ContractiveConvolutionField(
-        dim, config.contraction_rate, config.lipschitz
-    ),
+    "contractive": lambda config, dim: ContractiveConvolutionField(dim, config.contraction_rate, config.lipschitz),
 }
 
 

@@ -107,18 +107,14 @@ class AdaptiveDopri5:
         term = torchode.ODETerm(flat, with_stats=False)
         solver = torchode.AutoDiffAdjoint(
             torchode.Dopri5(term=term),
-            torchode.IntegralController(
-                atol=config.tolerance, rtol=config.tolerance, term=term, norm=error_norm
-            ),
+            torchode.IntegralController(atol=config.tolerance, rtol=config.tolerance, term=term, norm=error_norm),
             max_steps=max(1, (config.max_evaluations - 2) // 6),
             # The steps themselves are not something to learn from, and their gradient is NaN at error 0.
             backprop_through_step_size_control=False,
         ).to(initial.device, initial.dtype)
         start = initial.new_zeros(len(initial))
         solution = solver.solve(
-            torchode.InitialValueProblem(
-                y0=initial.flatten(1), t_start=start, t_end=torch.full_like(start, end_time)
-            )
+            torchode.InitialValueProblem(y0=initial.flatten(1), t_start=start, t_end=torch.full_like(start, end_time))
         )
         failed = (solution.status != 0).nonzero().flatten().tolist()
         if failed:

@@ -26,9 +26,7 @@ def summarize(config: ModelConfig) -> list[PartSummary]:
     model = RobustMat(config).eval()
     vertices = config.graph.num_neighbors + int(config.graph.include_center)
     dim = config.vertex.embedding_dim
-    patch = torch.randn(
-        1, 3, config.patch.size, config.patch.size, generator=torch.Generator().manual_seed(0)
-    )
+    patch = torch.randn(1, 3, config.patch.size, config.patch.size, generator=torch.Generator().manual_seed(0))
     parts = []
     with torch.inference_mode():
         with counting() as operations:
@@ -43,16 +41,12 @@ def summarize(config: ModelConfig) -> list[PartSummary]:
         parts.append(_part("vertex embedding f", embedding, [model.vertex.project], operations))
         if config.score != "vertex":
             with counting() as operations:
-                graph, evolved = model.graph(
-                    embedding.expand(1, vertices, dim), torch.ones(1, vertices).bool()
-                )
+                graph, evolved = model.graph(embedding.expand(1, vertices, dim), torch.ones(1, vertices).bool())
             parts.append(_part("graph diffusion g", graph, [model.graph], operations, evolved.evaluations))
         if config.score != "graph":
             with counting() as operations:
                 hidden = model.vertex_similarity[:-1](embedding)
-            parts.append(
-                _part("similarity r, hidden", hidden, [model.vertex_similarity[:-1]], operations)
-            )
+            parts.append(_part("similarity r, hidden", hidden, [model.vertex_similarity[:-1]], operations))
             with counting() as operations:
                 logit = model.vertex_similarity[-1](hidden)
             parts.append(_part("similarity r", logit, [model.vertex_similarity[-1]], operations))

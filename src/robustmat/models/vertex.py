@@ -127,8 +127,7 @@ class ContractiveField(nn.Module):
     def dynamics(self) -> Dynamics:
         """The field with its kernels scaled to their bounds once, not at every evaluation."""
         kernel1, kernel2 = (
-            at_most(conv.weight, convolution_bound(conv.weight), self.limit)
-            for conv in (self.conv1, self.conv2)
+            at_most(conv.weight, convolution_bound(conv.weight), self.limit) for conv in (self.conv1, self.conv2)
         )
 
         def slope(time: Tensor, state: Tensor) -> Tensor:
@@ -140,9 +139,7 @@ class ContractiveField(nn.Module):
 
 VERTEX_FIELDS: dict[str, Callable[[VertexConfig], ConvField | ContractiveField]] = {
     "plain": lambda config: ConvField(config.channels),
-    "contractive": lambda config: ContractiveField(
-        config.channels, config.contraction_rate, config.lipschitz
-    ),
+    "contractive": lambda config: ContractiveField(config.channels, config.contraction_rate, config.lipschitz),
 }
 
 

@@ -97,14 +97,8 @@ def find_checkpoint(name: str | Path) -> Path:
     for folder in (Path(name), Path(name) / "best"):
         if (folder / "model.json").is_file():
             return folder
-    known = (
-        nearest(str(name), list(shipped))
-        if shipped
-        else "none is shipped yet; train one with `robustmat train`"
-    )
-    raise WeightsError(
-        f"no checkpoint '{name}': neither a folder with model.json nor a shipped name ({known})"
-    )
+    known = nearest(str(name), list(shipped)) if shipped else "none is shipped yet; train one with `robustmat train`"
+    raise WeightsError(f"no checkpoint '{name}': neither a folder with model.json nor a shipped name ({known})")
 
 
 def load_checkpoint(name: str | Path) -> Checkpoint:

@@ -65,9 +65,7 @@ class Perturbation:
             raise ConfigError(f"unknown perturbation {self.name!r}: {advice}")
         allowed = f"{kind.unit}, {kind.lowest:g} to {kind.highest:g}"
         if self.level is None:
-            raise ConfigError(
-                f"perturbation {self.name} needs a level ({allowed}): write {_example(self.name)}"
-            )
+            raise ConfigError(f"perturbation {self.name} needs a level ({allowed}): write {_example(self.name)}")
         if not kind.lowest <= self.level <= kind.highest:  # also refuses nan
             raise ConfigError(f"perturbation {self.name} has level {self.level:g}, allowed is {allowed}")
 

@@ -96,9 +96,7 @@ def _scatter(
     return places, np.clip(rng.standard_normal((number, 2)), -2, 2)
 
 
-def _lines(
-    shape: tuple[int, ...], starts: NDArray[np.float64], steps: NDArray[np.float64], thickness: int
-) -> Layer:
+def _lines(shape: tuple[int, ...], starts: NDArray[np.float64], steps: NDArray[np.float64], thickness: int) -> Layer:
     """Smooth line pieces from `starts` by `steps`, as opacity."""
     canvas = np.zeros(shape, dtype=np.uint8)
     ends = np.stack([starts, starts + steps], axis=1)  # [N, 2, 2]

@@ -23,9 +23,7 @@ def total_loss(logits: PairLogits, matched: Tensor, weight: Tensor, graph_loss_w
     if graph_loss_weight < 1:
         loss = loss + (1 - graph_loss_weight) * pair_loss(logits.vertex, matched, weight)
     if graph_loss_weight > 0:
-        vertex_to_graph = pair_loss(logits.graph_ab, matched, weight) + pair_loss(
-            logits.graph_ba, matched, weight
-        )
+        vertex_to_graph = pair_loss(logits.graph_ab, matched, weight) + pair_loss(logits.graph_ba, matched, weight)
         loss = loss + graph_loss_weight * vertex_to_graph / 2
     return loss
 
@@ -53,9 +51,7 @@ def diffusion_quotient(evolved: Evolved, first: Tensor, second: Tensor, mask: Te
     return quotient(initial[first], initial[second], final[first], final[second])
 
 
-def triplet_loss(
-    vertex_a: Tensor, vertex_b: Tensor, matched: Tensor, unmatched: Tensor, margin: float
-) -> Tensor:
+def triplet_loss(vertex_a: Tensor, vertex_b: Tensor, matched: Tensor, unmatched: Tensor, margin: float) -> Tensor:
     """Hardest-negative triplet loss on the cosine distances of a frame pair's vertex embeddings.
 
     Args:

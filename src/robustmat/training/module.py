@@ -58,19 +58,14 @@ def batch_losses(
 
     label = torch.cat([it.flatten() for it in labels])  # [P], all candidates of all frame pairs
     flat = PairLogits(
-        *(
-            torch.cat([getattr(it, name).flatten() for it in logits])
-            for name in ("vertex", "graph_ab", "graph_ba")
-        )
+        *(torch.cat([getattr(it, name).flatten() for it in logits]) for name in ("vertex", "graph_ab", "graph_ba"))
     )
     weight = pair_weights(label, config.matched_share)
     losses = {"pairs": total_loss(flat, label == MATCHED, weight, config.effective_graph_loss_weight)}
     loss = losses["pairs"]
     if config.triplet_weight:
         terms = [
-            triplet_loss(
-                a.vertex, b.vertex, it == MATCHED, (it != MATCHED) & (it != AMBIGUOUS), config.triplet_margin
-            )
+            triplet_loss(a.vertex, b.vertex, it == MATCHED, (it != MATCHED) & (it != AMBIGUOUS), config.triplet_margin)
             for (a, b), it in zip(sides, labels, strict=True)
         ]
         losses["triplet"] = torch.stack(terms).mean()

@@ -24,6 +24,7 @@ from robustmat.dataset.batches import Batch, PatchBank, Progress, build_bank, dr
 from robustmat.dataset.splits import split_last_third
 from robustmat.dataset.store import LandmarkDataset
 from robustmat.errors import DataError
+from robustmat.evaluation.references import geometry_examples, write_examples
 from robustmat.files import read_json, replacing, write_json
 from robustmat.models.robustmat import RobustMat
 from robustmat.models.weights import Checkpoint, Decision, Provenance, save_checkpoint
@@ -86,6 +87,8 @@ def train(
         loader = DataLoader(_Steps(trainer, bank, config), batch_size=None)
         last = out / "last.ckpt"
         trainer.fit(module, loader, ckpt_path=last if resume and last.is_file() else None, weights_only=True)
+    for folder in ("best", "final"):
+        write_examples(out / folder, geometry_examples(training, config.seed))
     return out / "best"
 
 
@@ -120,9 +123,7 @@ def start_run(out: Path, config: TrainingConfig, provenance: Provenance, resume:
                 f"{out} already holds a training run: add --resume to go on with it, or choose another --out"
             )
         if read_json(path, "training run") != record:
-            raise DataError(
-                f"{path} was started with another configuration or other data: choose another --out"
-            )
+            raise DataError(f"{path} was started with another configuration or other data: choose another --out")
     write_json(path, record)
 
 
@@ -170,9 +171,7 @@ class KeepBest(lightning.Callback):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.best_f1 = state_dict["best_f1"]
 
-    def on_train_batch_end(
-        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, *_: Any
-    ) -> None:
+    def on_train_batch_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, *_: Any) -> None:
         assert isinstance(pl_module, TrainingModule)
         step, config = trainer.global_step, pl_module.config
         if step % config.validate_every and step < config.steps:

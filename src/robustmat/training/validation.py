@@ -65,15 +65,12 @@ def validate(model: RobustMat, validation: ValidationSet) -> tuple[Decision, dic
         rows = (pairs == (a, b)).all(axis=1)
         scores[rows] = matrix(a, b)[sample.landmark_a[rows], sample.landmark_b[rows]]
     candidates = [
-        (matrix(a, b), label_candidates(bank.truth.frames[a], bank.truth.frames[b]))
-        for a, b in sample.frame_pairs
+        (matrix(a, b), label_candidates(bank.truth.frames[a], bank.truth.frames[b])) for a, b in sample.frame_pairs
     ]
     all_scores, all_labels = _judged(candidates)
     threshold = best_threshold(scores, sample.label)
     slope, intercept = fit_calibration(all_scores, all_labels)
-    return Decision(threshold=threshold, slope=slope, intercept=intercept), measure(
-        scores, sample.label, threshold
-    )
+    return Decision(threshold=threshold, slope=slope, intercept=intercept), measure(scores, sample.label, threshold)
 
 
 def embed_frame(model: RobustMat, bank: PatchBank, index: int) -> Embeddings:
