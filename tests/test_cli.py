@@ -80,7 +80,9 @@ def test_match_writes_the_json_contract_and_a_picture(files: Path, tmp_path: Pat
 
 def test_prepare_inspect_evaluate_and_match_by_mask_in_a_row(files: Path, tmp_path: Path) -> None:
     data = tmp_path / "data"
-    run("prepare", "kitti-raw", files / "kitti", "--date", scene.DATE, "--drive", scene.DRIVE, "--out", data)
+    place = ["--date", scene.DATE, "--drive", scene.DRIVE, "--name", "small street", "--world", "town"]
+    run("prepare", "kitti-raw", files / "kitti", *place, "--out", data)
+    assert json.loads((data / "dataset.json").read_text())["name"] == "small street"
     assert "identities" in run("inspect", data).stdout
     report_path = tmp_path / "e.json"
     table = run(

@@ -17,6 +17,10 @@ Semantics = Annotated[
     typer.Option(help="Folder of label maps (Cityscapes train ids, 19 for windows), named as the images."),
 ]
 Corrections = Annotated[Path | None, typer.Option(help="JSON file that excludes, merges or splits identities.")]
+Name = Annotated[str | None, typer.Option(help="What to call the drive in tables; by default what its layout calls it.")]
+World = Annotated[
+    str | None, typer.Option(help="Drives with the same world share coordinates and give pairs across drives.")
+]
 CopyImages = Annotated[bool, typer.Option(help="Copy the images into the data set instead of pointing to them.")]
 
 
@@ -34,12 +38,14 @@ def kitti_raw(
     ] = None,
     corrections: Corrections = None,
     copy_images: CopyImages = False,
+    name: Name = None,
+    world: World = None,
 ) -> None:
     """A drive of the KITTI raw data ("synced and rectified")."""
     from robustmat.sources import open_kitti_raw
 
     opened = open_kitti_raw(root, date, drive, camera=camera, semantics=semantics, origin=origin)
-    _prepare(opened, out, corrections, copy_images)
+    _prepare(_renamed(opened, name, world), out, corrections, copy_images)
 
 
 @app.command("kitti-odometry")
@@ -51,12 +57,20 @@ def kitti_odometry(
     semantics: Semantics = None,
     corrections: Corrections = None,
     copy_images: CopyImages = False,
+    name: Name = None,
+    world: World = None,
 ) -> None:
     """A sequence of the KITTI odometry benchmark."""
     from robustmat.sources import open_kitti_odometry
 
     opened = open_kitti_odometry(root, sequence, camera=camera, semantics=semantics)
-    _prepare(opened, out, corrections, copy_images)
+    _prepare(_renamed(opened, name, world), out, corrections, copy_images)
+
+
+def _renamed(drive: "Drive", name: str | None, world: str | None) -> "Drive":
+    from dataclasses import replace
+
+    return replace(drive, name=name or drive.name, world=world or drive.world)
 
 
 def _prepare(drive: "Drive", out: Path, corrections_path: Path | None, copy_images: bool) -> None:
