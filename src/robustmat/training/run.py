@@ -179,7 +179,7 @@ class KeepBest(lightning.Callback):
         decision, metrics = validate(pl_module.model, self.judge)
         pl_module.log_dict({f"validation/{name}": value for name, value in metrics.items()})
         pl_module.log("validation F1", metrics["f1"], prog_bar=True, logger=False)
-        if metrics["f1"] > self.best_f1:
+        if metrics["f1"] >= self.best_f1:  # of equals, the one that has trained longer
             self.best_f1 = metrics["f1"]
             self.save(pl_module.model, decision, "best", step)
         if step == config.steps:
