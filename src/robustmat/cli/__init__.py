@@ -12,6 +12,7 @@ from robustmat.cli.evaluate import evaluate
 from robustmat.cli.match import match
 from robustmat.cli.models import models
 from robustmat.cli.perturb import perturb
+from robustmat.cli.simulate import simulate
 from robustmat.cli.train import train
 from robustmat.errors import RobustMatError
 
@@ -23,6 +24,7 @@ app = typer.Typer(
     help="Match street landmarks (signs, lights, poles, windows) between camera frames, in any weather.",
 )
 app.command()(match)
+app.command()(simulate)
 app.add_typer(prepare.app, name="prepare")
 app.command()(inspect.inspect)
 app.command()(perturb)

@@ -17,7 +17,7 @@ Semantics = Annotated[
     typer.Option(help="Folder of label maps (Cityscapes train ids, 19 for windows), named as the images."),
 ]
 Corrections = Annotated[Path | None, typer.Option(help="JSON file that excludes, merges or splits identities.")]
-Name = Annotated[str | None, typer.Option(help="What to call the drive in tables; by default what its layout calls it.")]
+Name = Annotated[str | None, typer.Option(help="What to call the drive; by default what its layout calls it.")]
 World = Annotated[
     str | None, typer.Option(help="Drives with the same world share coordinates and give pairs across drives.")
 ]

@@ -1,0 +1,30 @@
+"""A simulated street: procedural towns, driven and seen by a camera and a LiDAR.
+
+    town = build_town(seed=7)
+    drive = drive_town(town, frames=50, look="evening", lane="left")
+    write_kitti_raw(drive, "kitti", "2011_09_26", "0001")
+
+A town is geometry (`layout`, `town`); a look is a day (`looks`); a stage is a town under a look (`stage`); `render` and
+`lidar` see it; `drive` moves through it; `write_kitti` puts it on disk.
+"""
+
+from robustmat.sources.street.drive import LANES, StreetDrive, drive_town
+from robustmat.sources.street.looks import LOOKS
+from robustmat.sources.street.render import View, kitti_camera, render
+from robustmat.sources.street.town import Town, build_town
+from robustmat.sources.street.write_kitti import LAYOUTS, write_kitti_odometry, write_kitti_raw
+
+__all__ = [
+    "LANES",
+    "LAYOUTS",
+    "LOOKS",
+    "StreetDrive",
+    "Town",
+    "View",
+    "build_town",
+    "drive_town",
+    "kitti_camera",
+    "render",
+    "write_kitti_odometry",
+    "write_kitti_raw",
+]
