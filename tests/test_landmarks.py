@@ -10,6 +10,7 @@ from robustmat.geometry.transforms import rigid
 from robustmat.landmarks.boxes import check_landmarks, landmarks_from_mask, read_boxes
 from robustmat.landmarks.corrections import Corrections, correct, read_corrections
 from robustmat.landmarks.identities import Observation, associate, up_direction
+from robustmat.landmarks.known import identify, overlap
 from robustmat.landmarks.positions import VisiblePoints, locate, nearest_cluster, robust_mean, visible_points
 from robustmat.landmarks.reference_map import REACH, VOXEL, build_reference_map
 from robustmat.landmarks.regions import Region, find_regions
@@ -366,3 +367,18 @@ def test_a_bad_corrections_file_is_told_by_key(tmp_path, content, message):
 def test_corrections_of_unknown_identities_are_refused():
     with pytest.raises(InputError, match="identity 9"):
         correct([0, 1], ["a", "b"], Corrections(exclude=(9,)))
+
+
+def test_known_objects_give_landmarks_their_identity_by_overlap_and_category() -> None:
+    marks = [Landmark((0, 0, 10, 10), "pole"), Landmark((20, 0, 30, 10), "pole"), Landmark((40, 0, 50, 10), "window")]
+    known = [
+        ((1.0, 0.0, 10.0, 10.0), "pole", 5),
+        ((27.0, 0.0, 40.0, 10.0), "pole", 6),
+        ((40.0, 0.0, 50.0, 10.0), "pole", 7),
+    ]
+    assert [it.identity for it in identify(marks, known)] == [5, None, None]
+
+
+def test_overlap_is_intersection_over_union() -> None:
+    assert overlap((0, 0, 10, 10), (5, 0, 15, 10)) == pytest.approx(50 / 150)
+    assert overlap((0, 0, 1, 1), (1, 0, 2, 1)) == 0

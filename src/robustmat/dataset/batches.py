@@ -58,7 +58,7 @@ def build_bank(
     seed: int,
     progress: Progress = lambda items: items,
 ) -> PatchBank:
-    """Cut all patches of `datasets` once; view v of a frame uses perturbation v modulo their number."""
+    """Cut all patches of `datasets` once; views and frames take turns through the perturbations."""
     truth = read_truth(datasets)
     pairs = frame_pairs(truth)
     if not len(pairs):
@@ -69,7 +69,8 @@ def build_bank(
         frame = truth.frame(number)
         drive = datasets[truth.frames[number].dataset].name  # drives number their frames alike
         key = f"{drive}/{frame.name}"
-        patches.append(_cut_views(frame, key, config, perturbations, views, jitter, seed))
+        turn = number * views
+        patches.append(_cut_views(frame, key, config, perturbations, views, turn, jitter, seed))
         boxes = [landmark.box for landmark in frame.landmarks]
         graphs.append(neighborhoods(boxes, num_neighbors, include_center))
     return PatchBank(truth, pairs, tuple(patches), tuple(graphs))
@@ -81,6 +82,7 @@ def _cut_views(
     config: PatchConfig,
     perturbations: Sequence[Perturbation],
     views: int,
+    turn: int,
     jitter: float,
     seed: int,
 ) -> NDArray[np.uint8]:
@@ -89,7 +91,8 @@ def _cut_views(
     size = boxes[:, 2:] - boxes[:, :2]
     cut = []
     for view in range(views):
-        noisy = perturb_image(image, perturbations[view % len(perturbations)], seed=seed + view, key=key)
+        perturbation = perturbations[(turn + view) % len(perturbations)]
+        noisy = perturb_image(image, perturbation, seed=seed + view, key=key)
         rng = np.random.default_rng([seed, view, *key.encode()])
         moved = boxes + rng.uniform(-jitter, jitter, boxes.shape) * np.tile(size, 2)
         cut.append(cut_patches(noisy, [_as_box(it) for it in moved], config))

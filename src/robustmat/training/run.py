@@ -62,9 +62,7 @@ def train(
     start_run(out, config, provenance, resume)
     show: Progress = progress or (lambda items: items)
     bank = _bank(config, training, show)
-    judge = build_validation(
-        held_out, config.model, parse_perturbation(config.validation_perturbation), config.seed, show
-    )
+    judge = build_validation(held_out, parse_perturbation(config.validation_perturbation), config.seed, show)
     with torch.random.fork_rng():
         torch.manual_seed(config.seed)
         module = TrainingModule(config)

@@ -1,93 +1,60 @@
 """Judge a model in training on held-out drives, and fit how it decides."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
 
-from robustmat.dataset.batches import PatchBank, Progress, build_bank
+from robustmat.dataset.batches import Progress
 from robustmat.dataset.pairs import PairSample, draw_pairs
-from robustmat.dataset.patches import to_input
 from robustmat.dataset.store import LandmarkDataset
-from robustmat.dataset.truth import AMBIGUOUS, MATCHED, label_candidates
 from robustmat.evaluation.calibration import fit_calibration
 from robustmat.evaluation.metrics import best_threshold, measure
-from robustmat.models.robustmat import Embeddings, ModelConfig, RobustMat
-from robustmat.models.weights import Decision
-from robustmat.perturb import Perturbation
-from robustmat.types import Array
+from robustmat.evaluation.scoring import embed_frames, score_candidates, score_pairs, views_of
+from robustmat.matching.matcher import RobustMatcher
+from robustmat.models.robustmat import RobustMat
+from robustmat.models.weights import Checkpoint, Decision, Provenance
+from robustmat.perturb import CLEAN, Perturbation, perturb_image
+from robustmat.types import Frame, Image
+
+UNDECIDED = Decision(threshold=0.0, slope=1.0, intercept=0.0)
 
 
 @dataclass(frozen=True)
 class ValidationSet:
-    """Held-out patches, cut once, and the pairs they are judged by."""
+    """Held-out drives, perturbed once and kept in memory, and the pairs that a model is judged by."""
 
-    bank: PatchBank
+    datasets: tuple[LandmarkDataset, ...]
     sample: PairSample
 
 
 def build_validation(
     datasets: Sequence[LandmarkDataset],
-    model: ModelConfig,
     perturbation: Perturbation,
     seed: int,
     progress: Progress = lambda items: items,
 ) -> ValidationSet:
-    bank = build_bank(
-        datasets,
-        model.patch,
-        model.graph.num_neighbors,
-        model.graph.include_center,
-        [perturbation],
-        views=1,
-        jitter=0.0,
-        seed=seed,
-        progress=progress,
-    )
-    return ValidationSet(bank, draw_pairs(datasets, negatives="same-class", seed=seed))
+    def held(frame: Frame, drive: str) -> Frame:
+        pixels: Image = perturb_image(frame.image, perturbation, seed=seed, key=f"{drive}/{frame.name}")
+        return replace(frame, load_image=lambda: pixels)
+
+    frames = iter(progress([(frame, it.name) for it in datasets for frame in it.frames]))
+    kept = tuple(replace(it, frames=tuple(held(*next(frames)) for _ in it.frames)) for it in datasets)
+    for _ in frames:  # lets a progress bar reach its end
+        pass
+    return ValidationSet(kept, draw_pairs(kept, negatives="same-class", seed=seed))
 
 
 def validate(model: RobustMat, validation: ValidationSet) -> tuple[Decision, dict[str, float]]:
     """The best threshold and calibration on the held-out drives, and the metrics there at that threshold."""
-    bank, sample = validation.bank, validation.sample
-    embedded = [embed_frame(model, bank, index) for index in range(len(bank.truth.frames))]
-
-    def matrix(a: int, b: int) -> Array:
-        with torch.inference_mode():
-            score = model.score(model.compare(embedded[a], embedded[b]))
-        return score.cpu().numpy().astype(np.float64)
-
-    scores = np.empty(len(sample.label))
-    pairs = np.stack([sample.frame_a, sample.frame_b], axis=1)
-    for a, b in np.unique(pairs, axis=0):
-        rows = (pairs == (a, b)).all(axis=1)
-        scores[rows] = matrix(a, b)[sample.landmark_a[rows], sample.landmark_b[rows]]
-    candidates = [
-        (matrix(a, b), label_candidates(bank.truth.frames[a], bank.truth.frames[b])) for a, b in sample.frame_pairs
-    ]
-    all_scores, all_labels = _judged(candidates)
-    threshold = best_threshold(scores, sample.label)
-    slope, intercept = fit_calibration(all_scores, all_labels)
-    return Decision(threshold=threshold, slope=slope, intercept=intercept), measure(scores, sample.label, threshold)
-
-
-def embed_frame(model: RobustMat, bank: PatchBank, index: int) -> Embeddings:
+    sample = validation.sample
     device = next(model.parameters()).device
-    patches = torch.from_numpy(to_input(bank.patches[index][0], model.config.patch))
-    graph = bank.graphs[index]
-    with torch.inference_mode():
-        return model.embed(
-            patches.to(device),
-            torch.from_numpy(graph.index).to(device),
-            torch.from_numpy(graph.mask).to(device),
-        )
-
-
-def _judged(candidates: list[tuple[Array, NDArray[np.int8]]]) -> tuple[Array, NDArray[np.bool_]]:
-    """Scores and labels of all candidates that are not ambiguous."""
-    scores = np.concatenate([score.ravel() for score, _ in candidates])
-    labels = np.concatenate([label.ravel() for _, label in candidates])
-    clear = labels != AMBIGUOUS
-    return scores[clear], labels[clear] == MATCHED
+    matcher = RobustMatcher(Checkpoint("in training", model, UNDECIDED, Provenance()), device=str(device))
+    views = views_of(np.stack([sample.frame_a, sample.frame_b], axis=1), CLEAN, "both")
+    wanted = (view for both in views for view in both)
+    (embedded,) = embed_frames([matcher], sample.truth, wanted, CLEAN, sample.seed)
+    scores = score_pairs(matcher, embedded, views, sample.landmark_a, sample.landmark_b)
+    threshold = best_threshold(scores, sample.label)
+    slope, intercept = fit_calibration(*score_candidates(matcher, validation.datasets, seed=sample.seed))
+    model.train()
+    return Decision(threshold=threshold, slope=slope, intercept=intercept), measure(scores, sample.label, threshold)
