@@ -13,7 +13,7 @@ import scene
 from models_for_tests import seeded, small
 from robustmat.models.weights import Checkpoint, Decision, Provenance, save_checkpoint
 
-VERBS = ["match", "simulate", "prepare", "inspect", "perturb", "train", "evaluate", "models"]
+VERBS = ["demo", "match", "simulate", "prepare", "inspect", "perturb", "train", "evaluate", "models"]
 
 
 def run(*arguments: object, check: bool = True) -> subprocess.CompletedProcess[str]:

@@ -5,10 +5,11 @@ import pytest
 import sklearn.metrics as oracle
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import expit
 
 from robustmat.errors import DataError
 from robustmat.evaluation import metrics
-from robustmat.evaluation.calibration import fit_calibration, probability_of
+from robustmat.evaluation.calibration import fit_calibration
 
 # Precision, recall and AUC as printed, for three matched pairs to one unmatched: noisy KITTI, noisy Oxford.
 KITTI = {
@@ -157,9 +158,7 @@ def test_calibration_is_the_maximum_likelihood_that_scikit_learn_finds() -> None
     model = LogisticRegression(C=1e9, tol=1e-10).fit(scores[:, None], labels)
     slope, intercept = fit_calibration(scores, labels)
     grid = np.linspace(-0.5, 2, 50)
-    np.testing.assert_allclose(
-        probability_of(grid, slope, intercept), model.predict_proba(grid[:, None])[:, 1], atol=0.005
-    )
+    np.testing.assert_allclose(expit(slope * grid + intercept), model.predict_proba(grid[:, None])[:, 1], atol=0.005)
 
 
 @pytest.mark.parametrize("offset", [0.0, 100.0])
@@ -167,7 +166,7 @@ def test_calibration_of_perfectly_separated_scores_is_steep_but_finite(offset: f
     scores = offset + np.concatenate([np.linspace(0, 0.4, 50), np.linspace(0.6, 1, 20)])
     labels = np.arange(70) >= 50
     slope, intercept = fit_calibration(scores, labels)
-    probability = probability_of(scores, slope, intercept)
+    probability = expit(slope * scores + intercept)
     assert np.isfinite([slope, intercept]).all()
     assert probability[~labels].max() < 0.5 < probability[labels].min()
     # At the optimum the probabilities add up to Platt's softened labels, not to certainty.

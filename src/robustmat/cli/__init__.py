@@ -8,6 +8,7 @@ import sys
 import typer
 
 from robustmat.cli import inspect, prepare
+from robustmat.cli.demo import demo
 from robustmat.cli.evaluate import evaluate
 from robustmat.cli.match import match
 from robustmat.cli.models import models
@@ -23,6 +24,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     help="Match street landmarks (signs, lights, poles, windows) between camera frames, in any weather.",
 )
+app.command()(demo)
 app.command()(match)
 app.command()(simulate)
 app.add_typer(prepare.app, name="prepare")

@@ -44,10 +44,6 @@ def fit_calibration(scores: ArrayLike, labels: ArrayLike) -> tuple[float, float]
     return float(slope), float(weights[1] - slope * centre)
 
 
-def probability_of(scores: Array, slope: float, intercept: float) -> Array:
-    return np.asarray(expit(slope * scores + intercept))
-
-
 def _loss(design: Array, target: Array, weights: Array) -> float:
     """Cross entropy, written so that large logits neither overflow nor lose their digits."""
     logit = design @ weights

@@ -68,7 +68,7 @@ class RobustMatcher:
         a = self.embed(a) if isinstance(a, Frame) else a
         b = self.embed(b) if isinstance(b, Frame) else b
         score = self.score(a, b)
-        probability = 1 / (1 + np.exp(-(self.decision.slope * score + self.decision.intercept)))
+        probability = self.decision.probability(score)
         allowed = same_category(a.landmarks, b.landmarks) if self.same_category else None
         pairs = mutual_best(score, self.threshold, allowed)
         return MatchResult(

@@ -5,20 +5,22 @@ validation data), and where the weights come from (drives, command, licence).
 """
 
 import json
-import math
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from pydantic import Field
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
+from scipy.special import expit
 
 from robustmat.config import Config, nearest, parse
 from robustmat.errors import WeightsError
 from robustmat.files import read_json, replacing, write_json
 from robustmat.models.robustmat import ModelConfig, RobustMat
+from robustmat.types import Array
 
 FORMAT = "robustmat-checkpoint"
 VERSION = 1
@@ -31,8 +33,8 @@ class Decision(Config):
     slope: float
     intercept: float
 
-    def probability(self, score: float) -> float:
-        return 1 / (1 + math.exp(-(self.slope * score + self.intercept)))
+    def probability(self, score: Array) -> Array:
+        return np.asarray(expit(self.slope * score + self.intercept))
 
 
 class Provenance(Config):

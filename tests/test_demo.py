@@ -1,0 +1,28 @@
+"""The demo: the whole flow on a simulated street, from nothing to a report."""
+
+import json
+from pathlib import Path
+
+import cv2
+from typer.testing import CliRunner
+
+from models_for_tests import seeded, small
+from robustmat.cli import app
+from robustmat.models.weights import Checkpoint, Decision, Provenance, save_checkpoint
+
+
+def test_the_demo_matches_a_frame_pair_worth_looking_at_and_writes_its_report(tmp_path: Path) -> None:
+    decision = Decision(threshold=0.0, slope=1.0, intercept=0.0)
+    folder = save_checkpoint(tmp_path / "model", Checkpoint("model", seeded(small()), decision, Provenance()))
+    done = CliRunner().invoke(app, ["demo", "--out", str(tmp_path / "out"), "--checkpoint", str(folder)])
+    assert done.exit_code == 0, done.output
+    found = json.loads((tmp_path / "out" / "matches.json").read_text())
+    assert min(len(found[side]["landmarks"]) for side in "ab") >= 8
+    assert cv2.imread(str(tmp_path / "out" / "matches.png")).shape[0] > 2 * 375
+    report = (tmp_path / "out" / "report.html").read_text()
+    assert f"{len(found['matches'])} matches" in report
+    shared = int(done.output.split(" of them in both frames")[0].split()[-1])
+    assert shared >= 5
+    for side in "ab":  # at least two landmarks of either frame have no partner in the other
+        assert len(found[side]["landmarks"]) - shared >= 2
+    assert "robustmat match" in done.output  # what to try next
