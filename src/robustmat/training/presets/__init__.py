@@ -1,0 +1,1 @@
+"""Training configurations that come with the package, as TOML."""
