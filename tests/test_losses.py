@@ -10,7 +10,7 @@ from robustmat.dataset.truth import AMBIGUOUS, MATCHED, UNMATCHED
 from robustmat.models.robustmat import PairLogits
 from robustmat.models.vertex import Evolved
 from robustmat.training.config import TrainingConfig
-from robustmat.training.losses import diffusion_quotient, quotient, total_loss, triplet_loss
+from robustmat.training.losses import contrastive_loss, diffusion_quotient, quotient, total_loss, triplet_loss
 from robustmat.training.module import batch_losses, pair_weights
 
 
@@ -101,6 +101,32 @@ def test_triplet_loss_is_zero_where_nothing_can_be_compared() -> None:
     assert triplet_loss(vertices, vertices, ~nothing, nothing, 0.5).item() == 0
 
 
+def test_contrastive_loss_picks_each_match_among_the_rivals_of_its_row_and_column() -> None:
+    rng = np.random.default_rng(4)
+    a, b = rng.normal(size=(3, 4)), rng.normal(size=(4, 4))
+    matched = np.zeros((3, 4), bool)
+    matched[0, 1] = matched[2, 0] = True
+    unmatched = ~matched
+    unmatched[0, 2] = False  # ambiguous: no rival
+    unit_a, unit_b = (it / np.linalg.norm(it, axis=1, keepdims=True) for it in (a, b))
+    likelihood = np.exp(unit_a @ unit_b.T / 0.1) * (matched | unmatched)
+    terms = [
+        -(np.log(likelihood[i, j] / likelihood[i].sum()) + np.log(likelihood[i, j] / likelihood[:, j].sum())) / 2
+        for i, j in np.argwhere(matched)
+    ]
+    found = contrastive_loss(*(torch.from_numpy(it) for it in (a, b, matched, unmatched)), temperature=0.1)
+    assert found.item() == pytest.approx(np.mean(terms), rel=1e-6)
+    assert contrastive_loss(*(torch.from_numpy(it) for it in (a, b, matched & False, unmatched)), 0.1).item() == 0
+
+
+def test_rows_of_ambiguous_candidates_alone_do_not_break_the_contrastive_gradient() -> None:
+    vertex = torch.randn(2, 4, requires_grad=True)
+    matched = torch.tensor([[True, False], [False, False]])
+    contrastive_loss(vertex, vertex.detach(), matched, torch.zeros(2, 2, dtype=torch.bool), 0.1).backward()
+    assert vertex.grad is not None
+    assert vertex.grad.isfinite().all()
+
+
 def two_frame_batch() -> Batch:
     rng = np.random.default_rng(0)
     label = np.array([[MATCHED, UNMATCHED], [UNMATCHED, MATCHED], [UNMATCHED, AMBIGUOUS]], np.int8)
@@ -125,7 +151,11 @@ def test_the_objective_is_the_weighted_sum_of_its_terms() -> None:
         name: value.item() for name, value in batch_losses(seeded(config.model), two_frame_batch(), config).items()
     }
     expected = (
-        losses["pairs"] + 0.7 * losses["triplet"] + 0.2 * losses["vertex_quotient"] + 0.3 * losses["graph_quotient"]
+        losses["pairs"]
+        + 0.7 * losses["triplet"]
+        + 0.6 * losses["contrastive"]
+        + 0.2 * losses["vertex_quotient"]
+        + 0.3 * losses["graph_quotient"]
     )
     assert losses["loss"] == pytest.approx(expected, rel=1e-5)
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from models_for_tests import SMALL
 from robustmat.dataset.batches import build_bank, draw_batch
@@ -97,7 +98,10 @@ def test_training_learns_to_match_a_street_it_has_not_seen(tmp_path: Path) -> No
     assert checkpoint.provenance.drives == ("drive0", "drive1", "drive2")
     assert checkpoint.provenance.validation_drives == ("drive3",)
     assert checkpoint.decision.slope > 0  # a higher score is a higher probability
-    assert list((tmp_path / "run" / "curves").glob("events*")), "no TensorBoard curves"
+    curves = EventAccumulator(str(tmp_path / "run" / "curves"))
+    curves.Reload()
+    assert [it.step for it in curves.Scalars("validation/f1")] == [40, 80, 120]
+    assert len(curves.Scalars("train/loss")) >= 10
 
 
 def test_batches_hold_their_pairs_labels_and_graphs_within_frames(

@@ -24,6 +24,8 @@ class TrainingConfig(Config):
     graph_regularizer: NonNegativeFloat = 0.0  # weight of the PDE's
     triplet_weight: NonNegativeFloat = 0.0
     triplet_margin: PositiveFloat = 0.5
+    contrastive_weight: NonNegativeFloat = 0.0
+    temperature: PositiveFloat = 0.1  # of the contrastive term
     matched_share: float = Field(default=0.5, gt=0, lt=1)  # of the loss's total weight, whatever the counts
     optimizer: Literal["adam", "adamw"] = "adam"
     learning_rate: PositiveFloat = 1e-4

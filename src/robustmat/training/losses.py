@@ -70,3 +70,19 @@ def triplet_loss(vertex_a: Tensor, vertex_b: Tensor, matched: Tensor, unmatched:
     if not usable.any():
         return distance.sum() * 0
     return F.relu(margin + distance[usable] - nearest_wrong[usable]).mean()
+
+
+def contrastive_loss(
+    vertex_a: Tensor, vertex_b: Tensor, matched: Tensor, unmatched: Tensor, temperature: float
+) -> Tensor:
+    """How surely each match is picked out among all rivals of its row and of its column, by cosine similarity.
+
+    All wrong partners count, the near ones more: with many near-identical landmarks in a frame, the hardest
+    negative alone pulls every embedding together.
+    """
+    logits = F.normalize(vertex_a, dim=1) @ F.normalize(vertex_b, dim=1).T / temperature  # [A, B]
+    rivals = logits.masked_fill(~(matched | unmatched), -torch.inf)
+    if not matched.any():
+        return logits.sum() * 0
+    picked = rivals.log_softmax(dim=1)[matched] + rivals.log_softmax(dim=0)[matched]
+    return -picked.mean() / 2

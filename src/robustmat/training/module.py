@@ -9,10 +9,10 @@ from torch import Tensor
 
 from robustmat.dataset.batches import Batch
 from robustmat.dataset.patches import to_input
-from robustmat.dataset.truth import AMBIGUOUS, MATCHED
+from robustmat.dataset.truth import AMBIGUOUS, MATCHED, UNMATCHED
 from robustmat.models.robustmat import Embeddings, PairLogits, RobustMat
 from robustmat.training.config import TrainingConfig
-from robustmat.training.losses import diffusion_quotient, total_loss, triplet_loss
+from robustmat.training.losses import contrastive_loss, diffusion_quotient, total_loss, triplet_loss
 
 
 class TrainingModule(lightning.LightningModule):
@@ -63,13 +63,18 @@ def batch_losses(
     weight = pair_weights(label, config.matched_share)
     losses = {"pairs": total_loss(flat, label == MATCHED, weight, config.effective_graph_loss_weight)}
     loss = losses["pairs"]
-    if config.triplet_weight:
-        terms = [
-            triplet_loss(a.vertex, b.vertex, it == MATCHED, (it != MATCHED) & (it != AMBIGUOUS), config.triplet_margin)
-            for (a, b), it in zip(sides, labels, strict=True)
-        ]
-        losses["triplet"] = torch.stack(terms).mean()
-        loss = loss + config.triplet_weight * losses["triplet"]
+    metric_losses = {
+        "triplet": (config.triplet_weight, triplet_loss, config.triplet_margin),
+        "contrastive": (config.contrastive_weight, contrastive_loss, config.temperature),
+    }
+    for name, (factor, metric_loss, setting) in metric_losses.items():
+        if factor:
+            terms = [
+                metric_loss(a.vertex, b.vertex, it == MATCHED, it == UNMATCHED, setting)
+                for (a, b), it in zip(sides, labels, strict=True)
+            ]
+            losses[name] = torch.stack(terms).mean()
+            loss = loss + factor * losses[name]
     if config.vertex_regularizer or config.graph_regularizer:
         first, second = _pair_indices(batch, labels)
         if config.vertex_regularizer and embeddings.vertex_evolved is not None:
@@ -83,7 +88,7 @@ def batch_losses(
 
 def pair_weights(label: Tensor, matched_share: float) -> Tensor:
     """Weights [P] that give all matched pairs together `matched_share` of the loss, all unmatched the rest."""
-    matched, unmatched = label == MATCHED, (label != MATCHED) & (label != AMBIGUOUS)
+    matched, unmatched = label == MATCHED, label == UNMATCHED
     weight = torch.zeros(label.shape, device=label.device)
     weight[matched] = matched_share / matched.sum().clamp(min=1)
     weight[unmatched] = (1 - matched_share) / unmatched.sum().clamp(min=1)

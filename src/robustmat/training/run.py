@@ -175,7 +175,8 @@ class KeepBest(lightning.Callback):
         if step % config.validate_every and step < config.steps:
             return
         decision, metrics = validate(pl_module.model, self.judge)
-        pl_module.log_dict({f"validation/{name}": value for name, value in metrics.items()})
+        for logger in trainer.loggers:
+            logger.log_metrics({f"validation/{name}": value for name, value in metrics.items()}, step)
         pl_module.log("validation F1", metrics["f1"], prog_bar=True, logger=False)
         if metrics["f1"] >= self.best_f1:  # of equals, the one that has trained longer
             self.best_f1 = metrics["f1"]
