@@ -143,6 +143,7 @@ def test_the_objective_is_the_weighted_sum_of_its_terms() -> None:
     config = TrainingConfig(
         model=small(),
         triplet_weight=0.7,
+        contrastive_weight=0.6,
         vertex_regularizer=0.2,
         graph_regularizer=0.3,
         graph_loss_weight=0.4,
