@@ -4,9 +4,11 @@ from typing import Any
 
 import torch
 
+from robustmat.models.graph import GRAPH_FIELDS
 from robustmat.models.presets import VARIANTS, preset
 from robustmat.models.robustmat import ModelConfig, RobustMat
 from robustmat.models.solvers import SOLVERS
+from robustmat.models.vertex import VERTEX_FIELDS
 
 SMALL: dict[str, Any] = {
     "patch": {"size": 16},
@@ -28,10 +30,11 @@ ALL_CONFIGS: dict[str, ModelConfig] = {
         )
         for name in SOLVERS
     },
-    **{f"vertex field {name}": small(vertex={"field": name}) for name in ("plain", "contractive")},
-    **{f"graph field {name}": small(graph={"field": name}) for name in ("attention", "convolution", "contractive")},
+    **{f"vertex field {name}": small(vertex={"field": name}) for name in VERTEX_FIELDS},
+    **{f"graph field {name}": small(graph={"field": name}) for name in GRAPH_FIELDS},
     "without center": small(graph={"include_center": False, "pooling": "mean"}),
     **{f"{name} pooling": small(graph={"pooling": name}) for name in ("mean", "max", "center")},
+    "paper, small": preset("paper", changes=SMALL),
     "not normalised": small(vertex={"normalize": False}),
     "five neighbours": small(graph={"num_neighbors": 5}),
     "longer times": small(vertex={"end_time": 2.0}, graph={"end_time": 2.0}),

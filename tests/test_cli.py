@@ -70,9 +70,11 @@ def test_match_writes_the_json_contract_and_a_picture(files: Path, tmp_path: Pat
     assert set(found) == {"a", "b", "matches", "unmatched_a", "unmatched_b"}
     assert len(found["a"]["landmarks"]) == 3
     assert set(found["a"]["landmarks"][0]) == {"box", "category"}
+    assert found["matches"]
     for match in found["matches"]:
         assert set(match) == {"a", "b", "score", "probability"}
         assert 0 <= match["probability"] <= 1
+    assert len(found["matches"]) + len(found["unmatched_a"]) == 3
     assert len(found["matches"]) + len(found["unmatched_b"]) == 4
     assert f"{len(found['matches'])} matches" in shown
     assert cv2.imread(str(picture)) is not None
@@ -103,6 +105,29 @@ def test_prepare_inspect_evaluate_and_match_by_mask_in_a_row(files: Path, tmp_pa
     run("match", image, image, "--masks-a", mask, "--masks-b", mask, "--checkpoint", files / "model")
 
 
+def test_train_makes_a_checkpoint_refuses_to_start_over_and_resumes(files: Path, tmp_path: Path) -> None:
+    data = []
+    for seed in (0, 1):
+        scene.write_kitti_raw(tmp_path / f"kitti{seed}", seed=seed, frames=8)
+        place = ["--date", scene.DATE, "--drive", scene.DRIVE, "--name", f"street{seed}", "--world", f"town{seed}"]
+        run("prepare", "kitti-raw", tmp_path / f"kitti{seed}", *place, "--out", tmp_path / f"data{seed}")
+        data.append(tmp_path / f"data{seed}")
+    config = tmp_path / "tiny.toml"
+    config.write_text(
+        "steps = 2\nvalidate_every = 1\nviews = 1\nframe_pairs_per_step = 1\n[changes]\npatch = { size = 32 }\n"
+        "vertex = { stem_channels = 8, channels = 8, pooling_grid = 2, embedding_dim = 16 }\n"
+    )
+    command = ["train", config, "--data", data[0], "--val", data[1], "--out", tmp_path / "run", "--threads", 1]
+    assert "best checkpoint" in run(*command).stdout
+    assert (tmp_path / "run" / "best" / "model.safetensors").is_file()
+    again = run(*command, check=False)
+    assert again.returncode == 2
+    assert "--resume" in again.stderr.splitlines()[-1]
+    assert "best checkpoint" in run(*command, "--resume").stdout
+    run("evaluate", data[1], "--checkpoint", tmp_path / "run", "--allow-seen", "--json", tmp_path / "e.json")
+    assert "box-geometry" in json.loads((tmp_path / "e.json").read_text())["references"]
+
+
 def test_perturb_writes_another_image_of_the_same_size(files: Path, tmp_path: Path) -> None:
     run("perturb", files / "a.png", "--with", "paper:16", "--out", tmp_path / "noisy.png")
     clean, noisy = cv2.imread(str(files / "a.png")), cv2.imread(str(tmp_path / "noisy.png"))
@@ -131,7 +156,8 @@ def test_models_prints_the_papers_shapes() -> None:
         (["evaluate", "{files}/missing", "--checkpoint", "{files}/model"], "missing"),
         (["train", "strete", "--data", "{files}", "--out", "{files}/run"], "strete"),
         (["perturb", "{files}/a.png", "--with", "papr:16", "--out", "{files}/x.png"], "paper"),
-        (["models", "papre"], "papre"),
+        (["models", "papre"], "did you mean 'paper'"),
+        (["perturb", "{files}/a.png", "--with", "paper:16", "--out", "{files}/a.png/x.png"], "cannot write"),
     ],
 )  # fmt: skip
 def test_wrong_input_is_one_clear_line_and_exit_code_2(files: Path, arguments: list[str], message: str) -> None:

@@ -146,6 +146,30 @@ def test_a_box_that_cannot_be_used_is_an_error_that_shows_it(tmp_path: Path, box
         robustmat.read_frame(tmp_path / "a.png", boxes=tmp_path / "a.json")
 
 
+@pytest.mark.parametrize(
+    ("pixels", "message"),
+    [
+        (picture()[:, :, 0], r"found \(60, 90\)"),
+        (picture().astype(np.uint16), "uint16"),
+        (picture() / 255.0, "float64"),
+        (np.dstack([picture(), picture()[:, :, :1]]), r"found \(60, 90, 4\)"),
+    ],
+)
+def test_a_frame_put_together_by_hand_is_checked_too(matcher: RobustMatcher, pixels: np.ndarray, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        matcher.embed(Frame("mine", lambda: pixels, frame(1).landmarks))
+    with pytest.raises(InputError, match="not finite"):
+        matcher.embed(Frame("mine", picture, (Landmark((0, 0, float("nan"), 10), "pole"),)))
+
+
+def test_embeddings_of_another_checkpoint_are_refused(matcher: RobustMatcher) -> None:
+    wide = seeded(small(vertex={"embedding_dim": 32}))
+    decision = Decision(threshold=0, slope=1, intercept=0)
+    other = RobustMatcher(Checkpoint("other", wide, decision, Provenance()))
+    with pytest.raises(InputError, match="embedded with another checkpoint"):
+        matcher.match(frame(2), other.embed(frame(2)))
+
+
 def test_boxes_reaching_over_the_border_are_clipped(tmp_path: Path) -> None:
     cv2.imwrite(str(tmp_path / "a.png"), picture())
     (tmp_path / "a.json").write_text(json.dumps({"landmarks": [{"box": [-5, -5, 30, 500], "category": "pole"}]}))

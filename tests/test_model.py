@@ -27,16 +27,20 @@ def picture(seed: int = 0) -> np.ndarray:
 
 @every_config
 def test_embedding_alone_equals_embedding_in_a_batch(config: ModelConfig) -> None:
+    """A calm frame of four landmarks and a violent one of two, whose graphs are padded: together and apart."""
     model = seeded(config)
-    patches = torch.randn(7, 3, 16, 16) * torch.logspace(-1, 1, 7)[:, None, None, None]  # calm and violent ones
-    index = torch.arange(7)[:, None]
-    mask = torch.ones(7, 1, dtype=torch.bool)
+    patches = torch.randn(6, 3, 16, 16) * torch.tensor([0.1, 0.2, 0.5, 1, 5, 10])[:, None, None, None]
+    index = torch.tensor([[0, 1, 2], [1, 2, 3], [2, 0, 3], [3, 1, 0], [4, 5, 4], [5, 4, 4]])
+    mask = torch.tensor([[True, True, True]] * 4 + [[True, True, False]] * 2)
     with torch.inference_mode():
         together = model.embed(patches, index, mask)
-        for row in range(7):
-            alone = model.embed(patches[row : row + 1], index[:1], mask[:1])
-            assert torch.allclose(alone.vertex[0], together.vertex[row], atol=1e-5)
-            assert torch.allclose(alone.graph[0], together.graph[row], atol=1e-5)
+        for rows in (slice(0, 4), slice(4, 6)):
+            apart = model.embed(patches[rows], index[rows] - rows.start, mask[rows])
+            assert torch.allclose(apart.vertex, together.vertex[rows], atol=1e-5)
+            assert torch.allclose(apart.graph, together.graph[rows], atol=1e-5)
+        for row in range(6):
+            alone = model.vertex(patches[row : row + 1])[0][0]
+            assert torch.allclose(alone, together.vertex[row], atol=1e-5)
 
 
 @every_config

@@ -1,6 +1,8 @@
 """Solvers against exact solutions and torchdiffeq."""
 
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -116,3 +118,17 @@ def test_gradients_flow_through_every_solver(name: str) -> None:
     end.backward()
     assert rate.grad is not None
     assert rate.grad.item() == pytest.approx(-math.exp(-0.7), rel=5e-3)
+
+
+def test_dopri5_trains_in_a_process_that_first_used_it_for_inference() -> None:
+    """torchode makes its constants on import; made in inference mode, they could not be differentiated through."""
+    script = """
+import torch
+from robustmat.models.solvers import SolverConfig, solve
+rate = torch.tensor(1.0, requires_grad=True)
+with torch.inference_mode():
+    solve(lambda _, z: -z, torch.ones(1, 1), 1.0, SolverConfig(name="dopri5"))
+solve(lambda _, z: -rate * z, torch.ones(1, 1), 1.0, SolverConfig(name="dopri5")).state.sum().backward()
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -87,6 +87,15 @@ def test_a_run_refuses_to_mix_configurations(drives: tuple[LandmarkDataset, Land
         train(quick(steps=3), drives[:1], drives[1:], tmp_path / "run", resume=True)
 
 
+def test_a_run_that_could_not_start_leaves_its_folder_free(
+    drives: tuple[LandmarkDataset, LandmarkDataset], tmp_path: Path
+) -> None:
+    hopeless = drive(make_boards(1, 5), name="bare", world="nowhere")
+    with pytest.raises(DataError):
+        train(quick(steps=2), drives[:1], [hopeless], tmp_path / "run")
+    train(quick(steps=2), drives[:1], drives[1:], tmp_path / "run")
+
+
 def test_training_learns_to_match_a_street_it_has_not_seen(tmp_path: Path) -> None:
     streets = [drive(make_boards(16, seed), name=f"drive{seed}", world=f"town{seed}", frames=24) for seed in range(5)]
     model = preset("street", changes=SMALL | {"patch": {"size": 32, "margin": 2}})
@@ -136,8 +145,12 @@ def test_a_drive_too_short_to_split_asks_for_another() -> None:
 
 
 def test_validation_is_never_training_data(drives: tuple[LandmarkDataset, LandmarkDataset]) -> None:
-    with pytest.raises(DataError, match="both training and validation"):
+    with pytest.raises(DataError, match="drive0 cannot be validation data"):
         choose_validation(drives, drives[:1])
+    again = drive(make_boards(12, 0), name="another day", world="town0")
+    for training, held_out in (([drives[0], again], []), (drives[:1], [again])):
+        with pytest.raises(DataError, match=r"another day cannot be validation data.*same world"):
+            choose_validation(training, held_out)
     training, held_out = choose_validation(drives, [])
     assert [it.name for it in training] == ["drive0"]
     assert [it.name for it in held_out] == ["drive1"]

@@ -60,7 +60,10 @@ def _explain(kind: type[Config], error: Any) -> str:
     if error["type"] == "extra_forbidden":
         known = sorted(_section(kind, path[:-1]).model_fields)
         return f"unknown key '{name}' ({nearest(path[-1], known)})"
-    return f"'{name}' = {error['input']!r}: {error['msg']}" if name else str(error["msg"])
+    message = str(error["msg"]).removeprefix("Value error, ")
+    if not name or error["type"] == "missing" or isinstance(error["input"], dict):
+        return f"'{name}': {message}" if name else message  # the input would be the whole section
+    return f"'{name}' = {error['input']!r}: {message}"
 
 
 def _section(kind: type[Config], path: list[str]) -> type[Config]:

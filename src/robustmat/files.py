@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from robustmat.errors import DataError, RobustMatError
+from robustmat.errors import DataError, InputError, RobustMatError
 
 
 @contextmanager
@@ -18,8 +18,11 @@ def replacing(path: Path | str) -> Iterator[Path]:
     The suffix is kept, since image and array writers choose their format by it.
     """
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=path.suffix, dir=path.parent)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=path.suffix, dir=path.parent)
+    except OSError as problem:
+        raise InputError(f"cannot write {path}: {problem.strerror}; choose another place") from None
     os.close(handle)
     temporary = Path(name)
     umask = os.umask(0)

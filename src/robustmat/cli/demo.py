@@ -65,19 +65,19 @@ def demo(
         picture,
         out / "report.html",
         "A simulated street, at noon and in evening rain",
-        f"Above, frame A: noon, right lane. Below, frame B: evening, left lane, rain and noise at 16 dB. Town {TOWN} "
-        f"was not trained on. Matched with the checkpoint <code>{matcher.name}</code>.",
+        f"Above, frame A: noon, right lane. Below, frame B: evening, left lane, rain and noise at 16 dB. No shipped "
+        f"checkpoint was trained on this town ({TOWN}). Matched with the checkpoint <code>{matcher.name}</code>.",
         verdicts,
         [Section("What to try next", f"<ul>{''.join(f'<li><code>{it}</code></li>' for it in NEXT)}</ul>")],
     )
-    console.print(f"look at  {picture}\n         {report}", soft_wrap=True)
+    console.print(f"look at  {picture}\n         {report}", soft_wrap=True, markup=False)
     console.print("try next " + "\n         ".join(NEXT), soft_wrap=True)
 
 
 NEXT = (
     "robustmat match a.png b.png --boxes-a a.json --boxes-b b.json --picture matches.png",
     "robustmat simulate town --layout kitti-odometry --frames 60 --seed 7 --look winter",
-    "robustmat prepare kitti-odometry town --sequence 00 --out data",
+    "robustmat prepare kitti-odometry town --sequence 00 --name town-7 --world town-7 --out data",
     "robustmat evaluate data --perturb paper:16",
 )
 

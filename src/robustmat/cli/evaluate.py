@@ -40,7 +40,7 @@ def evaluate(
     perturb: Annotated[str, typer.Option(metavar="NAME:LEVEL", help="clean, paper:16, snow:3, ...")] = "clean",
     perturb_side: Annotated[str, typer.Option(help="Perturb both frames of a pair or the second.")] = "both",
     negatives: Annotated[str, typer.Option(help="Unmatched pairs: same-class or random.")] = "same-class",
-    seed: Annotated[int, typer.Option(help="Draws pairs and noise.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Draws pairs and noise.")] = 0,
     json: Annotated[Path | None, typer.Option(help="Write the numbers to this file.")] = None,
     predictions: Annotated[Path | None, typer.Option(help="Write all predictions to this .npz file.")] = None,
     reference_data: Annotated[
@@ -107,10 +107,10 @@ def evaluate(
         console.print(f"no row {row}: {reason}", style="dim")
     if predictions is not None:
         write_predictions(predictions, predicted)
-        console.print(f"predictions: {predictions}")
+        console.print(f"predictions: {predictions}", markup=False, soft_wrap=True)
     if json is not None:
         write_json(json, report)
-        console.print(f"numbers: {json}")
+        console.print(f"numbers: {json}", markup=False, soft_wrap=True)
 
 
 def _refuse_seen(opened: "Sequence[LandmarkDataset]", seen: Iterable[str], what: str) -> None:

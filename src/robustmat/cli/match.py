@@ -49,7 +49,7 @@ def match(
         console.print(f"{side} without a partner: {', '.join(map(str, alone)) or 'none'}")
     if json is not None:
         write_json(json, result.to_json())
-        console.print(f"wrote {json}")
+        console.print(f"wrote {json}", markup=False, soft_wrap=True)
     if picture is not None:
         result.draw(picture)
-        console.print(f"wrote {picture}")
+        console.print(f"wrote {picture}", markup=False, soft_wrap=True)

@@ -1,5 +1,6 @@
 """`robustmat models`: what is there, and what a configuration is made of."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -17,6 +18,8 @@ def models(
     from rich.console import Console
     from rich.table import Table
 
+    from robustmat.config import nearest
+    from robustmat.errors import ConfigError
     from robustmat.models.presets import PRESETS, preset
     from robustmat.models.robustmat import RobustMat
     from robustmat.models.summary import summarize
@@ -42,8 +45,22 @@ def models(
             checkpoint = load_checkpoint(shipped)
             console.print(f"checkpoint [bold]{shipped}[/]: licence {checkpoint.provenance.licence}")
         return
-    config = preset(name, variant) if name in PRESETS else load_checkpoint(name).model.config
-    table = Table("part", "output", "parameters", "multiply-adds", "field evaluations", title=f"{name} ({variant})")
+    if name in PRESETS:
+        config = preset(name, variant)
+    elif Path(name).exists() or name in shipped_checkpoints():
+        config = load_checkpoint(name).model.config
+    else:
+        raise ConfigError(
+            f"no configuration or checkpoint '{name}' ({nearest(name, [*PRESETS, *shipped_checkpoints()])})"
+        )
+    table = Table(
+        "part",
+        "output",
+        "parameters",
+        "multiply-adds",
+        "field evaluations",
+        title=f"{name} ({variant})" if name in PRESETS else name,
+    )
     parts = summarize(config)
     for part in parts:
         evaluations = "" if part.evaluations is None else str(part.evaluations)

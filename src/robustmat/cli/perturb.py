@@ -10,7 +10,7 @@ def perturb(
     image: Annotated[Path, typer.Argument(help="An image, PNG or JPEG.", show_default=False)],
     with_: Annotated[str, typer.Option("--with", metavar="NAME:LEVEL", help="For instance paper:16, awgn:13, snow:3.")],
     out: Annotated[Path, typer.Option(help="Where to write the perturbed image.")],
-    seed: Annotated[int, typer.Option(help="Another seed, other weather.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Another seed, other weather.")] = 0,
 ) -> None:
     """Perturb an image with named, seeded weather or noise.
 

@@ -50,8 +50,11 @@ def simulate(
         the_drive, out, **place, progress=lambda numbers: track(numbers, f"Driving {the_drive.name}", console=console)
     )
     ways = {
-        "kitti-odometry": f"robustmat prepare kitti-odometry {out} --sequence {sequence} --out DATASET",
-        "kitti-raw": f"robustmat prepare kitti-raw {out} --date {date} --drive {drive} --out DATASET",
+        "kitti-odometry": f"robustmat prepare kitti-odometry {out} --sequence {sequence}",
+        "kitti-raw": f"robustmat prepare kitti-raw {out} --date {date} --drive {drive}",
     }
-    console.print(f"{frames} frames of {the_drive.name} in {folder}; the true identities are in identities.json there")
-    console.print(f"Next: {ways[layout]}", soft_wrap=True)
+    named = f"--name {the_drive.name} --world {the_drive.world} --out DATASET"
+    console.print(
+        f"{frames} frames of {the_drive.name} in {folder}, with the true identities", markup=False, soft_wrap=True
+    )
+    console.print(f"Next: {ways[layout]} {named}", soft_wrap=True, markup=False)

@@ -15,7 +15,7 @@ def train(
         list[Path] | None, typer.Option(help="Held-out data sets that choose checkpoint and threshold.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
-    seed: Annotated[int | None, typer.Option(help="Instead of the configuration's.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Instead of the configuration's.")] = None,
     steps: Annotated[int | None, typer.Option(help="Instead of the configuration's.")] = None,
     variant: Annotated[
         str | None, typer.Option(help="An ablation's variant: full, gcn, resnet-gat, ode-only, pde-only.")
@@ -66,4 +66,4 @@ def train(
     console.print(
         f"best checkpoint: {best} (step {checkpoint.provenance.steps}, threshold {checkpoint.decision.threshold:.3f})"
     )
-    console.print(f"curves: tensorboard --logdir {out}")
+    console.print(f"curves: tensorboard --logdir {out}", markup=False, soft_wrap=True)

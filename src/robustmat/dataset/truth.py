@@ -57,7 +57,13 @@ class Truth:
 
 def read_truth(datasets: Sequence[LandmarkDataset]) -> Truth:
     """Gather the ground truth; objects seen in several drives of one world get one identity."""
+    names = [dataset.name for dataset in datasets]
     for dataset in datasets:
+        if names.count(dataset.name) > 1:
+            raise DataError(
+                f"two data sets are called {dataset.name} ({dataset.path} is one): give each drive its own --name, and "
+                "each town its own --world, when preparing"
+            )
         if not dataset.has_identities:
             raise DataError(
                 f"data set {dataset.name} has no landmark identities, so right and wrong matches cannot be "

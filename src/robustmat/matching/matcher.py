@@ -11,20 +11,25 @@ from numpy.typing import NDArray
 
 from robustmat.dataset.graphs import neighborhoods
 from robustmat.dataset.patches import cut_patches, to_input
+from robustmat.errors import InputError
+from robustmat.landmarks.boxes import check_landmarks
 from robustmat.matching.assign import mutual_best
 from robustmat.models.robustmat import Embeddings, RobustMat
 from robustmat.models.weights import Checkpoint, load_checkpoint
-from robustmat.types import Array, Box, Frame, Landmark, Match, MatchResult
+from robustmat.types import Array, Box, Frame, Image, Landmark, Match, MatchResult
 
 
 @dataclass(frozen=True)
 class EmbeddedFrame:
-    """All that matching needs of a frame, [landmarks, D] each: store it, reuse it, drop the pixels."""
+    """All that matching needs of a frame, [landmarks, D] each: store it, reuse it.
+
+    `frame` is kept for drawing alone; `dataclasses.replace(embedded, frame=None)` lets go of the pixels.
+    """
 
     landmarks: tuple[Landmark, ...]
     vertex: NDArray[np.float32]
     graph: NDArray[np.float32]
-    frame: Frame | None = None  # kept for drawing only
+    frame: Frame | None = None
 
 
 class RobustMatcher:
@@ -54,7 +59,7 @@ class RobustMatcher:
     def embed(self, frame: Frame) -> EmbeddedFrame:
         """f and g of all landmarks of `frame`, in one batch."""
         boxes = [landmark.box for landmark in frame.landmarks]
-        embeddings = embed_boxes(self.model, frame.image, boxes, self.device)
+        embeddings = embed_boxes(self.model, usable_pixels(frame), boxes, self.device)
         return EmbeddedFrame(frame.landmarks, embeddings.vertex.cpu().numpy(), embeddings.graph.cpu().numpy(), frame)
 
     def score(self, a: EmbeddedFrame, b: EmbeddedFrame) -> Array:
@@ -83,8 +88,27 @@ class RobustMatcher:
         )
 
     def _embeddings(self, frame: EmbeddedFrame) -> Embeddings:
+        expected = (len(frame.landmarks), self.model.config.vertex.embedding_dim)
+        if frame.vertex.shape != expected:
+            raise InputError(
+                f"embedding of shape {frame.vertex.shape}, but checkpoint '{self.name}' gives {expected} for this "
+                "frame: it was embedded with another checkpoint; embed it again"
+            )
         vertex, graph = (torch.from_numpy(it).to(self.device) for it in (frame.vertex, frame.graph))
         return Embeddings(vertex, graph)
+
+
+def usable_pixels(frame: Frame) -> Image:
+    """The frame's image, or an error that says what is wrong with a frame put together by hand."""
+    pixels = frame.image
+    if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] != 3:
+        raise InputError(
+            f"frame '{frame.name}': the image must be RGB [height, width, 3] of uint8, found {pixels.shape} of "
+            f"{pixels.dtype}; robustmat.read_frame converts files"
+        )
+    height, width = pixels.shape[:2]
+    check_landmarks(frame.landmarks, width, height)
+    return pixels
 
 
 def same_category(a: Sequence[Landmark], b: Sequence[Landmark]) -> NDArray[np.bool_]:

@@ -5,6 +5,7 @@ every input. `dopri5` adapts the step size of each sample on its own (torchode):
 step for the whole batch, and an embedding would change with its batch mates.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -28,7 +29,7 @@ class Solution:
 
 
 class SolverConfig(Config):
-    """`steps` counts fixed steps per unit of time; tolerances and the cap are for `dopri5` alone."""
+    """`steps` is the least number of fixed steps per unit of time; tolerances and the cap are for `dopri5` alone."""
 
     name: Literal["euler", "midpoint", "rk4", "dopri5"] = "rk4"
     steps: PositiveInt = 1
@@ -41,7 +42,7 @@ class SolverConfig(Config):
 
     def step_size(self, end_time: float) -> float:
         """The length of one fixed step on the way to `end_time`."""
-        return end_time / max(1, round(self.steps * end_time))
+        return end_time / max(1, math.ceil(self.steps * end_time - 1e-9))
 
 
 def euler_step(dynamics: Dynamics, time: Tensor, step: float, state: Tensor) -> Tensor:
@@ -85,7 +86,8 @@ class AdaptiveDopri5:
     def solve(
         self, dynamics: Dynamics, initial: Tensor, end_time: float, config: SolverConfig, mask: Tensor | None
     ) -> Solution:
-        import torchode  # half a second to import, needed by this solver alone
+        with torch.inference_mode(False):  # what torchode makes on import must serve training, too
+            import torchode
 
         shape = initial.shape
         time_shape = (-1, *(1 for _ in shape[1:]))

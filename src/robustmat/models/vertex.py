@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol, cast
 
 import torch
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
@@ -137,7 +137,13 @@ class ContractiveField(nn.Module):
         return slope
 
 
-VERTEX_FIELDS: dict[str, Callable[[VertexConfig], ConvField | ContractiveField]] = {
+class VertexField(Protocol):
+    """A module that, asked once per solve, gives the slope of a feature map."""
+
+    def dynamics(self) -> Dynamics: ...
+
+
+VERTEX_FIELDS: dict[str, Callable[[VertexConfig], nn.Module]] = {
     "plain": lambda config: ConvField(config.channels),
     "contractive": lambda config: ContractiveField(config.channels, config.contraction_rate, config.lipschitz),
 }
@@ -181,8 +187,8 @@ class VertexDiffusion(nn.Module):
             for block in self.blocks:
                 state = state + block(state)
             return Evolved(maps, state, len(self.blocks))
-        assert isinstance(self.field, ConvField | ContractiveField)
-        solution = solve(self.field.dynamics(), maps, config.end_time, config.solver)
+        field = cast(VertexField, self.field)
+        solution = solve(field.dynamics(), maps, config.end_time, config.solver)
         return Evolved(maps, solution.state, solution.evaluations)
 
     def forward(self, patches: Tensor) -> tuple[Tensor, Evolved]:

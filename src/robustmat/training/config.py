@@ -4,7 +4,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, field_validator
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, field_validator
 
 from robustmat.config import Config, nearest, parse, read_toml
 from robustmat.errors import ConfigError
@@ -13,6 +13,7 @@ from robustmat.models.robustmat import ModelConfig
 from robustmat.perturb import parse as parse_perturbation
 
 PRESETS = ("paper", "street")
+MODEL_KEYS: dict[str, Any] = {"model": "street", "variant": "full", "changes": {}}
 
 
 class TrainingConfig(Config):
@@ -35,12 +36,12 @@ class TrainingConfig(Config):
     steps: PositiveInt = 1000
     validate_every: PositiveInt = 100
     frame_pairs_per_step: PositiveInt = 6
-    perturbations: tuple[str, ...] = ("clean", "paper:19", "paper:16", "paper:13")
+    perturbations: tuple[str, ...] = Field(default=("clean", "paper:19", "paper:16", "paper:13"), min_length=1)
     views: PositiveInt = 4  # perturbed copies of each frame, cut before training
     jitter: float = Field(default=0.0, ge=0, lt=0.5)  # of box edges, as a share of the box
     flip: bool = False
     validation_perturbation: str = "paper:16"
-    seed: int = 0
+    seed: NonNegativeInt = 0
 
     @field_validator("perturbations", "validation_perturbation")
     @classmethod
@@ -72,5 +73,8 @@ def load_training_config(name: str | Path, changes: dict[str, Any] | None = None
             f"no training configuration '{name}': neither a TOML file nor a name ({nearest(str(name), list(PRESETS))})"
         )
     values = read_toml(path) | (changes or {})
-    model = preset(values.pop("model", "street"), values.pop("variant", "full"), values.pop("changes", {}))
+    name, variant, changed = (values.pop(it, default) for it, default in MODEL_KEYS.items())
+    if not (isinstance(name, str) and isinstance(variant, str) and isinstance(changed, dict)):
+        raise ConfigError(f"{path}: model and variant are names, changes is a table such as [changes.vertex]")
+    model = preset(name, variant, changed, str(path))
     return parse(TrainingConfig, {"model": model, **values}, str(path))

@@ -59,7 +59,7 @@ def train(
         command=command,
         seed=config.seed,
     )
-    start_run(out, config, provenance, resume)
+    record = check_run(out, config, provenance, resume)
     show: Progress = progress or (lambda items: items)
     bank = _bank(config, training, show)
     judge = build_validation(held_out, parse_perturbation(config.validation_perturbation), config.seed, show)
@@ -80,10 +80,11 @@ def train(
             log_every_n_steps=10,
             enable_progress_bar=progress is not None,
             enable_model_summary=False,
-            deterministic=True,
+            deterministic=True if device == "cpu" else "warn",
         )
         loader = DataLoader(_Steps(trainer, bank, config), batch_size=None)
         last = out / "last.ckpt"
+        write_json(out / "run.json", record)
         trainer.fit(module, loader, ckpt_path=last if resume and last.is_file() else None, weights_only=True)
     for folder in ("best", "final"):
         write_examples(out / folder, geometry_examples(training, config.seed))
@@ -96,19 +97,22 @@ def choose_validation(
     """Which drives train and which choose the checkpoint and its threshold: never the same place for both."""
     if not datasets:
         raise DataError("no data set to train on: give at least one with --data")
-    shared = {it.name for it in datasets} & {it.name for it in validation}
-    if shared:
-        raise DataError(f"{', '.join(sorted(shared))} cannot be both training and validation data")
-    if validation:
-        return list(datasets), list(validation)
-    if len(datasets) > 1:
-        return list(datasets[:-1]), [datasets[-1]]
-    first, last = split_last_third(datasets[0])
-    return [first], [last]
+    if len(datasets) == 1 and not validation:
+        first, last = split_last_third(datasets[0])
+        return [first], [last]
+    training, held_out = (datasets, validation) if validation else (datasets[:-1], datasets[-1:])
+    names, worlds = {it.name for it in training}, {it.world for it in training}
+    seen = sorted({it.name for it in held_out if it.name in names or it.world in worlds})
+    if seen:
+        raise DataError(
+            f"{', '.join(seen)} cannot be validation data: the training data holds the same drive or the same world, "
+            "so its places were learned; give a drive of another world with --val"
+        )
+    return list(training), list(held_out)
 
 
-def start_run(out: Path, config: TrainingConfig, provenance: Provenance, resume: bool) -> None:
-    """Write what is trained on what; refuse to mix two runs in one folder."""
+def check_run(out: Path, config: TrainingConfig, provenance: Provenance, resume: bool) -> dict[str, Any]:
+    """What is trained on what, to be written when training begins; refuses to mix two runs in one folder."""
     record = {
         "config": json.loads(config.model_dump_json()),
         "drives": list(provenance.drives),
@@ -122,7 +126,7 @@ def start_run(out: Path, config: TrainingConfig, provenance: Provenance, resume:
             )
         if read_json(path, "training run") != record:
             raise DataError(f"{path} was started with another configuration or other data: choose another --out")
-    write_json(path, record)
+    return record
 
 
 def _bank(config: TrainingConfig, datasets: Sequence[LandmarkDataset], progress: Progress) -> PatchBank:

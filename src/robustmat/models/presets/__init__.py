@@ -19,11 +19,13 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 
 
-def preset(name: str, variant: str = "full", changes: dict[str, Any] | None = None) -> ModelConfig:
-    """A named configuration, in one of the ablation's variants, with `changes` laid over it."""
+def preset(
+    name: str, variant: str = "full", changes: dict[str, Any] | None = None, where: str | None = None
+) -> ModelConfig:
+    """A named configuration, in one of the ablation's variants, with `changes` laid over it; errors name `where`."""
     for kind, given, known in (("model", name, PRESETS), ("variant", variant, tuple(VARIANTS))):
         if given not in known:
             raise ConfigError(f"unknown {kind} '{given}' ({nearest(given, list(known))})")
     with resources.as_file(resources.files(__package__) / f"{name}.toml") as path:
         values = read_toml(Path(path))
-    return parse(ModelConfig, merged(merged(values, VARIANTS[variant]), changes or {}), f"model '{name}'")
+    return parse(ModelConfig, merged(merged(values, VARIANTS[variant]), changes or {}), where or f"model '{name}'")
