@@ -16,8 +16,8 @@ setup: .venv/ready  ## create .venv with the pinned dependencies
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
-demo: setup  ## match two street frames end to end and draw the matches
-	$(BIN)/python examples/first_match.py demo-output
+demo: setup  ## drive a simulated street twice, match two frames, write demo-output/report.html
+	$(BIN)/robustmat demo --out demo-output
 
 test: setup  ## run the test suite (about five minutes on two cores)
 	$(BIN)/python -m pytest -n 2 -m 'not slow'

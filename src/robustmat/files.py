@@ -27,9 +27,9 @@ def replacing(path: Path | str) -> Iterator[Path]:
     temporary = Path(name)
     umask = os.umask(0)
     os.umask(umask)
-    temporary.chmod(0o666 & ~umask)  # mkstemp makes files private; what we write is for everyone
     try:
         yield temporary
+        temporary.chmod(0o666 & ~umask)  # temporary files are private; what we write is for everyone
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)

@@ -7,11 +7,12 @@ import typer
 
 if TYPE_CHECKING:
     from robustmat.sources.street import StreetDrive
-    from robustmat.types import Frame, MatchResult
+    from robustmat.types import Frame, Landmark, MatchResult
 
 TOWN = 2026  # no town of this number was trained on
-START, FRAMES, SPACING = 200.0, 5, 3.0  # metres
+START, FRAMES, SPACING = 0.0, 5, 3.0  # metres
 FEWEST_LANDMARKS, FEWEST_ALONE = 8, 2
+CLEAR_HEIGHT = 28  # pixels
 WEATHER = "paper:16"
 
 
@@ -101,18 +102,24 @@ def _see(drive: "StreetDrive", index: int, weather: str | None) -> "Frame":
 
 
 def choose_pair(frames_a: "list[Frame]", frames_b: "list[Frame]") -> "tuple[Frame, Frame]":
-    """The frame pair that shares most landmarks, among those with enough of them and some without a partner."""
+    """The frame pair that shares most landmarks of a size that a reader can make out, among those with enough
+    landmarks and some without a partner."""
     best = None
     for a in frames_a:
         for b in frames_b:
             seen_a, seen_b = ({it.identity for it in frame.landmarks} - {None} for frame in (a, b))
-            shared = len(seen_a & seen_b)
-            enough = min(len(a.landmarks), len(b.landmarks)) >= FEWEST_LANDMARKS
-            alone = min(len(a.landmarks), len(b.landmarks)) - shared >= FEWEST_ALONE
-            if enough and alone and (best is None or shared > best[0]):
-                best = (shared, a, b)
+            clear_a, clear_b = ({it.identity for it in frame.landmarks if _is_clear(it)} - {None} for frame in (a, b))
+            shared, clear = len(seen_a & seen_b), len(clear_a & clear_b)
+            fewest = min(len(a.landmarks), len(b.landmarks))
+            fits = fewest >= FEWEST_LANDMARKS and fewest - shared >= FEWEST_ALONE
+            if fits and (best is None or clear > best[0]):
+                best = (clear, a, b)
     assert best is not None, "the demo's town has such a pair; its test says so"
     return best[1], best[2]
+
+
+def _is_clear(landmark: "Landmark") -> bool:
+    return landmark.box[3] - landmark.box[1] >= CLEAR_HEIGHT
 
 
 def _verdict(result: "MatchResult", a: int, b: int) -> str:
