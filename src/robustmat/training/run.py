@@ -86,8 +86,9 @@ def train(
         last = out / "last.ckpt"
         write_json(out / "run.json", record)
         trainer.fit(module, loader, ckpt_path=last if resume and last.is_file() else None, weights_only=True)
+    examples = geometry_examples(training, config.seed)
     for folder in ("best", "final"):
-        write_examples(out / folder, geometry_examples(training, config.seed))
+        write_examples(out / folder, examples)
     return out / "best"
 
 
