@@ -113,6 +113,25 @@ def test_jpeg_images_are_found(raw):
     assert frame.image.shape == (160, 480, 3)
 
 
+@pytest.mark.parametrize("camera", [0, 1, 3])
+def test_any_camera_of_a_raw_drive_sees_from_its_own_place(raw, camera):
+    folder = drive_folder(raw)
+    for kind in ("image", "semantics"):
+        (folder / f"{kind}_02").rename(folder / f"{kind}_{camera:02d}")
+    path = raw / DATE / "calib_cam_to_cam.txt"
+    lines = [line for line in path.read_text().splitlines() if not line.startswith(f"P_rect_{camera:02d}")]
+    lines.append(f"P_rect_{camera:02d}: 260 0 240 -130 0 260 80 0 0 0 1 0")  # half a metre to the right of camera 0
+    path.write_text("\n".join(lines) + "\n")
+    frame = open_kitti_raw(raw, DATE, DRIVE, camera=camera).frames[0]
+    assert frame.image.shape == (160, 480, 3)
+    assert frame.semantics is not None
+    calibration = dict(line.split(": ") for line in (raw / DATE / "calib_velo_to_cam.txt").read_text().splitlines())
+    rotation, shift = (np.array(calibration[key].split(), float) for key in "RT")
+    rectify = next(line for line in lines if line.startswith("R_rect_00")).split()[1:]
+    point = np.array(rectify, float).reshape(3, 3) @ (rotation.reshape(3, 3) @ [9.0, 1.0, 0.5] + shift)
+    np.testing.assert_allclose((frame.T_camera_lidar @ [9.0, 1.0, 0.5, 1.0])[:3], point - [0.5, 0, 0], atol=1e-9)
+
+
 def test_drives_with_one_origin_share_a_world(raw):
     origin = (49.0005, 8.4005, 100.0)
     near = open_kitti_raw(raw, DATE, DRIVE, origin=origin)

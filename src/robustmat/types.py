@@ -55,6 +55,8 @@ class Frame:
     load_points: Callable[[], NDArray[np.float32]] | None = None  # [N, 4]: x, y, z, reflectance
     load_semantics: Callable[[], NDArray[np.uint8]] | None = None  # [H, W], Cityscapes train ids, 19 window
     time: float | None = None  # seconds
+    load_boxes: Callable[[], tuple[Landmark, ...]] | None = None  # landmarks whose boxes somebody drew
+    load_point_labels: Callable[[], NDArray[np.uint8]] | None = None  # [N], one train id for each of the points
 
     @property
     def image(self) -> Image:

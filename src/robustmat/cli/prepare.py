@@ -8,7 +8,10 @@ import typer
 if TYPE_CHECKING:
     from robustmat.sources import Drive
 
-app = typer.Typer(no_args_is_help=True, help="Turn a drive on disk into a landmark data set.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Turn a drive on disk into a landmark data set. docs/data-layouts.md shows the tree of each layout.",
+)
 
 Root = Annotated[Path, typer.Argument(help="The folder that holds the layout's folders.", show_default=False)]
 Out = Annotated[Path, typer.Option(help="Where the data set goes.", show_default=False)]
@@ -22,6 +25,8 @@ World = Annotated[
     str | None, typer.Option(help="Drives with the same world share coordinates and give pairs across drives.")
 ]
 CopyImages = Annotated[bool, typer.Option(help="Copy the images into the data set instead of pointing to them.")]
+First = Annotated[int | None, typer.Option(help="Leave out images before this time (as files are named).")]
+Last = Annotated[int | None, typer.Option(help="Leave out images after this time.")]
 
 
 @app.command("kitti-raw")
@@ -67,6 +72,123 @@ def kitti_odometry(
     _prepare(_renamed(opened, name, world), out, corrections, copy_images)
 
 
+@app.command("oxford")
+def oxford(
+    root: Annotated[
+        Path, typer.Argument(help="The drive's folder, with stereo/, velodyne_left/, gps/, gt/.", show_default=False)
+    ],
+    out: Annotated[Path | None, typer.Option(help="Where the data set goes.", show_default=False)] = None,
+    camera: Annotated[
+        str, typer.Option(help="stereo/centre, stereo/left, stereo/right, mono_left, mono_right or mono_rear.")
+    ] = "stereo/centre",
+    lidar: Annotated[
+        str | None, typer.Option(help="velodyne_left or velodyne_right; the first that is there. Raw scans win.")
+    ] = None,
+    poses: Annotated[
+        str | None, typer.Option(help="rtk, ins, radar (ground-truth odometry) or vo; the first that is there.")
+    ] = None,
+    models: Annotated[
+        Path | None, typer.Option(help="Folder of camera models; models/ in the drive's folder or beside it.")
+    ] = None,
+    extrinsics: Annotated[
+        Path | None, typer.Option(help="Folder of extrinsics; extrinsics/ in the drive's folder or beside it.")
+    ] = None,
+    semantics: Annotated[
+        Path | None,
+        typer.Option(help="Folder of label maps of the *rectified* images, named as them; semantics/CAMERA/ if there."),
+    ] = None,
+    rectified: Annotated[bool, typer.Option(help="The images are demosaiced and undistorted already.")] = False,
+    rectify_to: Annotated[
+        Path | None, typer.Option(help="Only write the demosaiced, undistorted images there, to label them, and stop.")
+    ] = None,
+    first: First = None,
+    last: Last = None,
+    origin: Annotated[
+        tuple[float, float, float] | None,
+        typer.Option(help="NORTHING EASTING DOWN of the world's origin; drives with the same share a world."),
+    ] = None,
+    corrections: Corrections = None,
+    copy_images: CopyImages = False,
+    name: Name = None,
+    world: World = None,
+) -> None:
+    """A drive of Oxford Radar RobotCar (or RobotCar): mosaics, Velodyne scans, INS or odometry poses.
+
+    Camera models and extrinsics come with the development kit. Without label maps yet, begin with --rectify-to DIR.
+    """
+    from robustmat.errors import InputError
+    from robustmat.sources import open_oxford
+
+    opened = open_oxford(
+        root,
+        camera=camera,
+        lidar=lidar,
+        poses=poses,
+        origin=origin,
+        models=models,
+        extrinsics=extrinsics,
+        semantics=semantics,
+        rectified=rectified,
+        first=first,
+        last=last,
+    )
+    if rectify_to is not None:
+        _write_images(opened, rectify_to)
+    elif out is None:
+        raise InputError("say where the data set goes with --out, or write rectified images with --rectify-to")
+    else:
+        _prepare(_renamed(opened, name, world), out, corrections, copy_images)
+
+
+@app.command("boreas")
+def boreas(
+    root: Annotated[
+        Path, typer.Argument(help="The sequence's folder, with camera/, lidar/, applanix/, calib/.", show_default=False)
+    ],
+    out: Out,
+    semantics: Annotated[
+        Path | None,
+        typer.Option(help="Folder of label maps (Cityscapes train ids, 19 for windows); semantics/camera/ if there."),
+    ] = None,
+    first: First = None,
+    last: Last = None,
+    corrections: Corrections = None,
+    copy_images: CopyImages = False,
+    name: Name = None,
+    world: World = None,
+) -> None:
+    """A sequence of Boreas. All sequences share one world, so they give pairs across days."""
+    from robustmat.sources import open_boreas
+
+    opened = open_boreas(root, semantics=semantics, first=first, last=last)
+    _prepare(_renamed(opened, name, world), out, corrections, copy_images)
+
+
+@app.command("folder")
+def folder(
+    root: Annotated[Path, typer.Argument(help="The folder that holds images/.", show_default=False)],
+    out: Out,
+    semantics: Annotated[
+        Path | None,
+        typer.Option(help="Folder of label maps (Cityscapes train ids, 19 for windows); masks/ if there."),
+    ] = None,
+    corrections: Corrections = None,
+    copy_images: CopyImages = False,
+    name: Name = None,
+    world: World = None,
+) -> None:
+    """Your own frames: images/ and as much beside it as you have.
+
+    boxes/NAME.json, boxes.json (COCO) or masks/NAME.png say where the landmarks are. camera.json (fx, fy, cx, cy,
+    T_camera_lidar), poses.txt (TUM or KITTI, camera to world) and lidar/NAME.bin (float32 x, y, z, reflectance) give
+    them identities; without these they can be matched, not evaluated or trained on.
+    """
+    from robustmat.sources import open_folder
+
+    opened = open_folder(root, semantics=semantics)
+    _prepare(_renamed(opened, name, world), out, corrections, copy_images)
+
+
 def _renamed(drive: "Drive", name: str | None, world: str | None) -> "Drive":
     from dataclasses import replace
 
@@ -96,3 +218,14 @@ def _prepare(drive: "Drive", out: Path, corrections_path: Path | None, copy_imag
     typer.echo(f"{path}: {len(dataset.frames)} frames, {len(landmarks)} landmarks, {len(identities)} identities")
     if not dataset.has_identities:
         typer.echo("No identities (they need LiDAR and poses): it can be matched, not evaluated or trained on.")
+
+
+def _write_images(drive: "Drive", folder: Path) -> None:
+    from rich.console import Console
+    from rich.progress import track
+
+    from robustmat.sources.images import write_image
+
+    for frame in track(drive.frames, "rectified images", console=Console(stderr=True)):
+        write_image(folder / f"{frame.name}.png", frame.image)
+    typer.echo(f"{folder}: {len(drive.frames)} images; label them, then prepare with --semantics")

@@ -1,14 +1,16 @@
 """`robustmat simulate`: drive a simulated town and write it like a real data set."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 
 def simulate(
     out: Annotated[Path, typer.Argument(help="Folder to write the layout into.")],
-    layout: Annotated[str, typer.Option(help="kitti-odometry or kitti-raw.")] = "kitti-odometry",
+    layout: Annotated[
+        str, typer.Option(help="kitti-odometry, kitti-raw, oxford, boreas or folder.")
+    ] = "kitti-odometry",
     frames: Annotated[int, typer.Option(min=1, help="How many frames to drive.")] = 100,
     seed: Annotated[int, typer.Option(min=0, help="The town.")] = 0,
     look: Annotated[str, typer.Option(help="noon, overcast, evening, autumn, winter or dusk.")] = "noon",
@@ -19,6 +21,8 @@ def simulate(
     sequence: Annotated[str, typer.Option(help="Sequence number (kitti-odometry).")] = "00",
     date: Annotated[str, typer.Option(help="Date of the drive (kitti-raw).")] = "2011_09_26",
     drive: Annotated[str, typer.Option(help="Drive number (kitti-raw).")] = "0001",
+    raw_scans: Annotated[bool, typer.Option(help="Raw Velodyne readings of 32 beams (oxford).")] = False,
+    boxes: Annotated[bool, typer.Option(help="Box files instead of label maps (folder).")] = False,
     scale: Annotated[float, typer.Option(min=0.1, max=2.0, help="Size of the pictures; 1 is 1242 x 375.")] = 1.0,
 ) -> None:
     """Drive a simulated town and write images, label maps, LiDAR, poses and the true identities.
@@ -30,6 +34,8 @@ def simulate(
 
     from robustmat.errors import ConfigError
     from robustmat.sources.street import LAYOUTS, build_town, drive_town, kitti_camera
+    from robustmat.sources.street.write_kitti import ORIGIN as KITTI_ORIGIN
+    from robustmat.sources.street.write_oxford import ORIGIN as OXFORD_ORIGIN
 
     if layout not in LAYOUTS:
         raise ConfigError(f"unknown layout {layout!r}: choose one of {', '.join(LAYOUTS)}")
@@ -45,16 +51,30 @@ def simulate(
         drive_seed=drive_seed,
         camera=kitti_camera(scale),
     )
-    place = {"sequence": sequence} if layout == "kitti-odometry" else {"date": date, "number": drive}
+    places: dict[str, dict[str, Any]] = {
+        "kitti-odometry": {"sequence": sequence},
+        "kitti-raw": {"date": date, "number": drive},
+        "oxford": {"raw_scans": raw_scans},
+        "folder": {"boxes": boxes},
+    }
     folder = LAYOUTS[layout](
-        the_drive, out, **place, progress=lambda numbers: track(numbers, f"Driving {the_drive.name}", console=console)
+        the_drive,
+        out,
+        **places.get(layout, {}),
+        progress=lambda numbers: track(numbers, f"Driving {the_drive.name}", console=console),
     )
     ways = {
-        "kitti-odometry": f"robustmat prepare kitti-odometry {out} --sequence {sequence}",
-        "kitti-raw": f"robustmat prepare kitti-raw {out} --date {date} --drive {drive}",
+        "kitti-odometry": f"{out} --sequence {sequence}",
+        "kitti-raw": f"{out} --date {date} --drive {drive} --origin {_spoken(KITTI_ORIGIN)}",
+        "oxford": f"{folder} --origin {_spoken(OXFORD_ORIGIN)}",
     }
     named = f"--name {the_drive.name} --world {the_drive.world} --out DATASET"
     console.print(
         f"{frames} frames of {the_drive.name} in {folder}, with the true identities", markup=False, soft_wrap=True
     )
-    console.print(f"Next: {ways[layout]} {named}", soft_wrap=True, markup=False)
+    way = ways.get(layout, str(folder))
+    console.print(f"Next: robustmat prepare {layout} {way} {named}", soft_wrap=True, markup=False)
+
+
+def _spoken(origin: tuple[float, float, float]) -> str:
+    return " ".join(f"{value:g}" if abs(value) < 1000 else f"{value:.1f}" for value in origin)

@@ -5,13 +5,27 @@ A new layout is one module with an `open_...` function that returns a `Drive`, a
 
 from collections.abc import Callable
 
+from robustmat.sources.boreas import open_boreas
 from robustmat.sources.drive import Drive
+from robustmat.sources.folder import open_folder
 from robustmat.sources.kitti_odometry import open_kitti_odometry
 from robustmat.sources.kitti_raw import open_kitti_raw
+from robustmat.sources.oxford import open_oxford
 
 SOURCES: dict[str, Callable[..., Drive]] = {
     "kitti-raw": open_kitti_raw,
     "kitti-odometry": open_kitti_odometry,
+    "oxford": open_oxford,
+    "boreas": open_boreas,
+    "folder": open_folder,
 }
 
-__all__ = ["SOURCES", "Drive", "open_kitti_odometry", "open_kitti_raw"]
+__all__ = [
+    "SOURCES",
+    "Drive",
+    "open_boreas",
+    "open_folder",
+    "open_kitti_odometry",
+    "open_kitti_raw",
+    "open_oxford",
+]

@@ -1,6 +1,7 @@
 """What every reader returns, and the lazy loaders they share."""
 
-from collections.abc import Callable
+import bisect
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robustmat.errors import DataError
-from robustmat.sources.images import read_image, read_semantics
+from robustmat.sources.images import image_size, read_image, read_semantics
 from robustmat.types import Camera, Frame, Image
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg")
@@ -45,50 +46,89 @@ def numbered_files(folder: Path, suffixes: tuple[str, ...], what: str) -> dict[i
     return dict(sorted(found.items()))
 
 
-def image_loader(path: Path, camera: Camera) -> Callable[[], Image]:
+def between(files: dict[int, Path], first: int | None, last: int | None) -> dict[int, Path]:
+    """The files from time `first` to time `last`, both included; None is no limit."""
+    low, high = min(files) if first is None else first, max(files) if last is None else last
+    kept = {time: path for time, path in files.items() if low <= time <= high}
+    if not kept:
+        raise DataError(
+            f"no frames from {low} to {high}: {next(iter(files.values())).parent} has {min(files)} to {max(files)}"
+        )
+    return kept
+
+
+def image_loader(path: Path, camera: Camera | None) -> Callable[[], Image]:
     def load() -> Image:
         image = read_image(path)
-        check_size(path, image.shape, camera, "the drive's first image")
+        if camera is not None:
+            check_size(path, image.shape, (camera.width, camera.height), "the drive's first image")
         return image
 
     return load
 
 
-def semantics_loader(path: Path, camera: Camera) -> Callable[[], NDArray[np.uint8]]:
+def semantics_loader(path: Path, camera: Camera | None, image: Path | None = None) -> Callable[[], NDArray[np.uint8]]:
+    """Label maps have the size of the camera's images or, without a camera, of their own `image`."""
+
     def load() -> NDArray[np.uint8]:
         labels = read_semantics(path)
-        check_size(path, labels.shape, camera, "its image")
+        if camera is not None:
+            check_size(path, labels.shape, (camera.width, camera.height), "its image")
+        elif image is not None:
+            check_size(path, labels.shape, image_size(image), "its image")
         return labels
 
     return load
 
 
-def check_size(path: Path, shape: tuple[int, ...], camera: Camera, other: str) -> None:
+def check_size(path: Path, shape: tuple[int, ...], size: tuple[int, int], other: str) -> None:
     height, width = shape[:2]
-    if (width, height) != (camera.width, camera.height):
-        raise DataError(f"{path} is {width}x{height} pixels, but {other} is {camera.width}x{camera.height}")
+    if (width, height) != size:
+        raise DataError(f"{path} is {width}x{height} pixels, but {other} is {size[0]}x{size[1]}")
 
 
-def velodyne_loader(path: Path) -> Callable[[], NDArray[np.float32]]:
+def points_loader(path: Path, columns: int = 4) -> Callable[[], NDArray[np.float32]]:
+    """x, y, z, reflectance of a file with `columns` float32 a point, of which these are the first four."""
+
     def load() -> NDArray[np.float32]:
-        return read_velodyne(path)
+        return finite(read_points(path, columns)[:, :4])
 
     return load
 
 
-def read_velodyne(path: Path) -> NDArray[np.float32]:
-    """[N, 4] x, y, z, reflectance of a KITTI scan; points that are not finite are left out."""
+def read_points(path: Path, columns: int) -> NDArray[np.float32]:
+    """[N, columns], as the file holds them."""
     try:
         size = path.stat().st_size
-        if size % 16:
+        if size % (4 * columns):
             raise DataError(
-                f"LiDAR scan is truncated: {path} has {size} bytes, not a multiple of 16 "
-                "(four float32 a point); copy it again"
+                f"LiDAR scan is truncated: {path} has {size} bytes, not a multiple of {4 * columns} "
+                f"({columns} float32 a point); copy it again"
             )
-        points = np.fromfile(path, dtype="<f4").reshape(-1, 4)
+        return np.fromfile(path, dtype="<f4").reshape(-1, columns)
     except OSError as problem:
         raise DataError(f"LiDAR scan cannot be read: {path}: {problem}") from None
+
+
+def finite(points: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The points that are finite: some sensors mark a lost return by NaN."""
     return np.asarray(points[np.isfinite(points).all(1)], dtype=np.float32)
+
+
+def nearest_in_time(times: Sequence[int], time: int, farthest: int) -> int | None:
+    """Which of the rising `times` is nearest to `time`, if it is no farther than `farthest`."""
+    after = bisect.bisect_left(times, time)
+    near = [it for it in times[max(after - 1, 0) : after + 1] if abs(it - time) <= farthest]
+    return min(near, key=lambda it: abs(it - time), default=None)
+
+
+def check_scans_meet_images(frames: Sequence[Frame], scans: dict[int, Path], what: str) -> None:
+    """A drive with scans of which none belongs to an image is a mistake, not a drive without LiDAR."""
+    if scans and not any(frame.load_points for frame in frames):
+        raise DataError(
+            f"{what}: none is near an image in time; the images are from {frames[0].name} to {frames[-1].name}, "
+            f"{next(iter(scans.values())).parent} has {min(scans)} to {max(scans)}: are they of the same drive?"
+        )
 
 
 def semantics_files(folder: Path | None, default: Path) -> dict[int, Path]:

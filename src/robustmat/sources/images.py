@@ -8,6 +8,7 @@ import PIL.Image
 from numpy.typing import NDArray
 
 from robustmat.errors import InputError
+from robustmat.files import replacing
 from robustmat.types import Image
 
 
@@ -22,6 +23,20 @@ def read_image(path: Path | str) -> Image:
     return np.array(picture.convert("RGB"), dtype=np.uint8)
 
 
+def read_mosaic(path: Path | str) -> NDArray[np.uint8]:
+    """[H, W] of a colour sensor's raw image, where each pixel holds one colour."""
+    advice = "if these images are demosaiced and undistorted already, say so with --rectified"
+    return read_bytes(path, "raw image", advice)
+
+
+def read_bytes(path: Path | str, what: str, advice: str) -> NDArray[np.uint8]:
+    """[H, W] of a picture of one 8-bit channel that is no picture but readings of a sensor."""
+    picture = _decode(path, what)
+    if picture.mode != "L":
+        raise InputError(f"{what} has mode {picture.mode}, but must have one 8-bit channel: {path}; {advice}")
+    return np.array(picture, dtype=np.uint8)
+
+
 def read_semantics(path: Path | str) -> NDArray[np.uint8]:
     """[H, W] Cityscapes train ids (and 19 for window) of a grey or palette image."""
     picture = _decode(path, "label map")
@@ -31,6 +46,12 @@ def read_semantics(path: Path | str) -> NDArray[np.uint8]:
             f"(5 pole, 6 traffic light, 7 traffic sign, 19 window): {path}"
         )
     return np.array(picture, dtype=np.uint8)
+
+
+def write_image(path: Path | str, image: Image) -> None:
+    """An RGB image, in the format of its suffix."""
+    with replacing(path) as temporary:
+        PIL.Image.fromarray(image).save(temporary)
 
 
 def image_size(path: Path | str) -> tuple[int, int]:

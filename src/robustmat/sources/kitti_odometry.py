@@ -1,27 +1,31 @@
 """KITTI odometry: ROOT/sequences/NN and ROOT/poses/NN.txt.
 
 World coordinates are those of the sequence's first camera 0 (x right, y down, z ahead), in metres. Pose and
-time files have one line per frame number, so frames may start anywhere and have gaps.
+time files have one line per frame number, so frames may start anywhere and have gaps. SemanticKITTI's labels/ beside
+velodyne/ tell what each LiDAR point is.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from robustmat.errors import DataError
-from robustmat.files import read_text
 from robustmat.geometry.transforms import invert, is_rigid
 from robustmat.sources.drive import (
     IMAGE_SUFFIXES,
     Drive,
     image_loader,
     numbered_files,
+    points_loader,
     semantics_files,
     semantics_loader,
-    velodyne_loader,
 )
 from robustmat.sources.images import image_size
 from robustmat.sources.kitti_calibration import numbers, read_calibration, split_projection
+from robustmat.sources.semantic_kitti import point_labels_loader
+from robustmat.sources.tables import read_table
 from robustmat.types import Array, Camera, Frame
 
 
@@ -44,6 +48,7 @@ def open_kitti_odometry(
     labels = semantics_files(Path(semantics) if semantics else None, folder / f"semantics_{camera}")
     velodyne = folder / "velodyne"
     scans = numbered_files(velodyne, (".bin",), "LiDAR scans") if velodyne.is_dir() else {}
+    point_labels = _point_labels(folder / "labels", scans)
     intrinsics, T_camera_cam0, T_camera_lidar = _read_calibration(folder, camera, images)
     if scans and T_camera_lidar is None:
         raise DataError(f"KITTI calibration lacks the key 'Tr', needed for {velodyne}: {folder}/calib.txt")
@@ -58,9 +63,10 @@ def open_kitti_odometry(
             camera=intrinsics,
             T_world_camera=poses.at(number) @ T_cam0_camera if poses else None,
             T_camera_lidar=T_camera_lidar,
-            load_points=velodyne_loader(scans[number]) if number in scans else None,
+            load_points=points_loader(scans[number]) if number in scans else None,
             load_semantics=semantics_loader(labels[number], intrinsics) if number in labels else None,
             time=float(times.at(number)) if times else None,
+            load_point_labels=point_labels.get(number),
         )
 
     return Drive(
@@ -89,6 +95,14 @@ class _ByFrameNumber:
         return row
 
 
+def _point_labels(folder: Path, scans: dict[int, Path]) -> dict[int, Callable[[], NDArray[np.uint8]]]:
+    """Loaders of SemanticKITTI's labels of the scans that have some."""
+    if not scans or not folder.is_dir():
+        return {}
+    files = numbered_files(folder, (".label",), "point labels")
+    return {number: point_labels_loader(scan, files[number]) for number, scan in scans.items() if number in files}
+
+
 def _first_camera(folder: Path) -> int:
     for camera in range(4):
         if (folder / f"image_{camera}").is_dir():
@@ -115,25 +129,10 @@ def _read_poses(path: Path) -> _ByFrameNumber | None:
     """T_world_cam0 of each frame number; the test sequences 11 to 21 have no pose file."""
     if not path.exists():
         return None
-    rows = _read_table(path, 12, "poses")
+    rows = read_table(path, (12,), "poses")
     bottom = np.tile(np.array([[[0.0, 0, 0, 1]]]), (len(rows), 1, 1))
     return _ByFrameNumber(np.concatenate([rows.reshape(-1, 3, 4), bottom], axis=1), path)
 
 
 def _read_times(path: Path) -> _ByFrameNumber | None:
-    return _ByFrameNumber(_read_table(path, 1, "times")[:, 0], path) if path.exists() else None
-
-
-def _read_table(path: Path, columns: int, what: str) -> Array:
-    rows = []
-    for number, line in enumerate(read_text(path, what).splitlines(), start=1):
-        if not line.strip():
-            continue
-        try:
-            row = [float(value) for value in line.split()]
-        except ValueError:
-            row = []
-        if len(row) != columns:
-            raise DataError(f"{what}: line {number} does not hold {columns} numbers: {path}")
-        rows.append(row)
-    return np.array(rows, dtype=float).reshape(-1, columns)
+    return _ByFrameNumber(read_table(path, (1,), "times")[:, 0], path) if path.exists() else None

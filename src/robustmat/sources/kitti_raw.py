@@ -18,9 +18,9 @@ from robustmat.sources.drive import (
     Drive,
     image_loader,
     numbered_files,
+    points_loader,
     semantics_files,
     semantics_loader,
-    velodyne_loader,
 )
 from robustmat.sources.images import image_size
 from robustmat.sources.kitti_calibration import (
@@ -72,7 +72,7 @@ def open_kitti_raw(
             camera=intrinsics,
             T_world_camera=oxts_pose(readings[number], start) @ T_imu_camera,
             T_camera_lidar=T_camera_lidar,
-            load_points=velodyne_loader(scans[number]) if number in scans else None,
+            load_points=points_loader(scans[number]) if number in scans else None,
             load_semantics=semantics_loader(labels[number], intrinsics) if number in labels else None,
             time=times[number] if times is not None else None,
         )

@@ -5,14 +5,18 @@
     write_kitti_raw(drive, "kitti", "2011_09_26", "0001")
 
 A town is geometry (`layout`, `town`); a look is a day (`looks`); a stage is a town under a look (`stage`); `render` and
-`lidar` see it; `drive` moves through it; `write_kitti` puts it on disk.
+`lidar` see it; `drive` moves through it; `write_kitti`, `write_oxford`, `write_boreas`, `write_folder` put it on disk.
 """
 
 from robustmat.sources.street.drive import LANES, StreetDrive, drive_town
 from robustmat.sources.street.looks import LOOKS
 from robustmat.sources.street.render import View, kitti_camera, render
 from robustmat.sources.street.town import Town, build_town
-from robustmat.sources.street.write_kitti import LAYOUTS, write_kitti_odometry, write_kitti_raw
+from robustmat.sources.street.write_boreas import write_boreas
+from robustmat.sources.street.write_folder import write_folder
+from robustmat.sources.street.write_kitti import write_kitti_odometry, write_kitti_raw
+from robustmat.sources.street.write_layouts import LAYOUTS
+from robustmat.sources.street.write_oxford import write_oxford
 
 __all__ = [
     "LANES",
@@ -25,6 +29,9 @@ __all__ = [
     "drive_town",
     "kitti_camera",
     "render",
+    "write_boreas",
+    "write_folder",
     "write_kitti_odometry",
     "write_kitti_raw",
+    "write_oxford",
 ]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from robustmat.errors import ConfigError
 from robustmat.sources.drive import Drive
 from robustmat.sources.street.layout import LANE
-from robustmat.sources.street.lidar import scan
+from robustmat.sources.street.lidar import Sweep, scan
 from robustmat.sources.street.looks import find_look
 from robustmat.sources.street.render import View, kitti_camera, render
 from robustmat.sources.street.rig import T_CAMERA_LIDAR, camera_pose
@@ -44,6 +44,7 @@ class StreetDrive(Drive):
 
     town: Town
     view: Callable[[int], View]  # the rendering of frame i; the last two are remembered
+    sweep: Callable[[int, Sweep, Array], NDArray[np.float32]]  # frame i by another LiDAR at T_camera_lidar
 
     def truth(self, i: int) -> tuple[SeenLandmark, ...]:
         """The landmarks that frame `i` shows."""
@@ -89,6 +90,10 @@ def drive_town(
         movables = traffic.at(i * FRAME_TIME, poses[i][0, 3], poses[i][1, 3])
         return render(town, poses[i], look, camera, movables, [town.seed, drive_seed, i, 1])
 
+    def sweep(i: int, rays: Sweep, T_camera_lidar: Array) -> NDArray[np.float32]:
+        movables = traffic.at(i * FRAME_TIME, poses[i][0, 3], poses[i][1, 3])
+        return scan(town, poses[i], look, camera, movables, [town.seed, drive_seed, i, 2], rays, T_camera_lidar)
+
     def frame(i: int) -> Frame:
         def image() -> Image:
             return view(i).image.copy()
@@ -97,8 +102,7 @@ def drive_town(
             return view(i).semantics.copy()
 
         def points() -> NDArray[np.float32]:
-            movables = traffic.at(i * FRAME_TIME, poses[i][0, 3], poses[i][1, 3])
-            return scan(town, poses[i], look, camera, movables, [town.seed, drive_seed, i, 2])
+            return sweep(i, Sweep(), T_CAMERA_LIDAR)
 
         return Frame(
             name=f"{i:010d}",
@@ -119,6 +123,7 @@ def drive_town(
         source={"layout": "street", "seed": town.seed, "look": look, "lane": lane, "drive_seed": drive_seed},
         town=town,
         view=view,
+        sweep=sweep,
     )
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from robustmat.geometry.transforms import invert
 from robustmat.sources.street import labels, raster
-from robustmat.sources.street.ground import FAR_GRASS, TEXEL
+from robustmat.sources.street.ground import FAR_GRASS, TEXEL, TILE
 from robustmat.sources.street.opencv import remapped, shrunk
 from robustmat.sources.street.scene import Panel, Part, turned_to
 from robustmat.sources.street.sensor import expose, through_air
@@ -94,6 +94,9 @@ def _backdrop(stage: Stage, T_world_camera: Array, camera: Camera) -> raster.Can
 
 # Where the ground is sampled more densely: (nearest depth, samples per row, how often the picture is halved).
 BANDS = ((0.0, 1, 0), (9.0, 3, 0), (20.0, 5, 1), (38.0, 6, 2), (75.0, 6, 3))
+FAR_GROUND = 110.0  # metres; beyond it the ground is one colour
+SPOT_STEP = 8  # pixels between those that are asked which tile they see
+SPOT_MARGIN = 24  # texels; more than half the ground between two such pixels, and what interpolation reaches
 
 
 def _lay_ground(
@@ -106,37 +109,32 @@ def _lay_ground(
     x: NDArray[np.float32],
     y: NDArray[np.float32],
 ) -> None:
-    ground, look = stage.ground, stage.look
     row_depth = 1 / np.maximum(near.max(axis=1), 1e-6)  # [H]
     low = np.flatnonzero(near.max(axis=1) > 0)
     if low.size == 0:
         return
+    look = stage.look
     far_light = np.asarray(look.ambient) + np.asarray(look.sun) * look.toward_sun[2]
     far_color = np.array(FAR_GRASS) if look.snow == 0 else np.array([0.85, 0.86, 0.88])
     border = tuple(float(v) for v in np.clip(far_color * far_light * 255, 0, 255))
+    np.copyto(
+        rgb[low[0] : low[-1] + 1], np.rint(border).astype(np.uint8), where=near[low[0] : low[-1] + 1, :, None] > 0
+    )
     step = float(y[1] - y[0])
-    eye_x, eye_y, eye_z = (eye - [*ground.origin, 0.0]).tolist()
-    edges = [*(band[0] for band in BANDS), np.inf]
+    bands = []
+    edges = [*(band[0] for band in BANDS), FAR_GROUND]
     for (start, samples, level), end in zip(BANDS, edges[1:], strict=True):
         rows = low[(row_depth[low] >= start) & (row_depth[low] < end)]
-        if rows.size == 0:
-            continue
-        shifts = (np.arange(samples) + 0.5) / samples - 0.5
-        fine_y = (y[rows][:, None] + shifts[None, :].astype(np.float32) * step).reshape(-1, 1)  # [R * samples, 1]
-        # Plain floats keep the arrays in single precision; metres are counted from the ground's corner.
-        ray = [a * x[None, :] + (b * fine_y + c) for a, b, c in turn.tolist()]
-        reach = eye_z / np.maximum(-ray[2], eye_z / 400)
-        world_x, world_y = eye_x + reach * ray[0], eye_y + reach * ray[1]
-        if start < 75:
-            spots = np.stack([world_x[::3, ::40].ravel(), world_y[::3, ::40].ravel()], axis=1)
-            ground.paint_around(spots + ground.origin)
-        map_x, map_y = world_x * (1 / TEXEL), world_y * (1 / TEXEL)
+        if rows.size:
+            shifts = (np.arange(samples) + 0.5) / samples - 0.5
+            fine_y = (y[rows][:, None] + shifts[None, :].astype(np.float32) * step).reshape(-1, 1)  # [R * samples, 1]
+            bands.append((rows, samples, level, *_texels(turn, eye - [*stage.ground.origin, 0.0], x, fine_y)))
+    ground = stage.paint_ground(_tiles_seen([(map_x, map_y) for *_, map_x, map_y in bands]))
+    for rows, samples, level, map_x, map_y in bands:
         shrink = 1 / (1 << level)
         sampled = remapped(
             ground.pictures[level], map_x * shrink - 0.5, map_y * shrink - 0.5, border=cv2.BORDER_CONSTANT, value=border
         )
-        if start >= 38:  # beyond what was painted
-            sampled[(sampled == 0).all(axis=2)] = border
         if samples > 1:
             sampled = shrunk(sampled, (x.size, rows.size))
         part = slice(int(rows[0]), int(rows[-1]) + 1)
@@ -152,3 +150,31 @@ def _lay_ground(
             labels.TERRAIN,
         )
         np.copyto(named[part], classes, where=solid)
+
+
+def _texels(
+    turn: Array, eye: Array, x: NDArray[np.float32], y: NDArray[np.float32]
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Where rays through columns `x` [W] and rows `y` [R, 1] meet the ground: [R, W], in texels from its corner."""
+    # Plain floats keep the arrays in single precision; metres are counted from the ground's corner.
+    eye_x, eye_y, eye_z = eye.tolist()
+    ray = [a * x[None, :] + (b * y + c) for a, b, c in turn.tolist()]
+    reach = eye_z / np.maximum(-ray[2], eye_z / 400)
+    return (eye_x + reach * ray[0]) * (1 / TEXEL), (eye_y + reach * ray[1]) * (1 / TEXEL)
+
+
+def _tiles_seen(maps: Sequence[tuple[NDArray[np.float32], NDArray[np.float32]]]) -> NDArray[np.int64]:
+    """Columns and rows [N, 2] of every tile that sampling at the texels of `maps` may touch.
+
+    All of them, and by the pose alone: what a frame shows must not depend on which frames were drawn before.
+    """
+    found = []
+    for map_x, map_y in maps:
+        spots = np.stack([np.concatenate([it[:, ::SPOT_STEP], it[:, -1:]], axis=1).ravel() for it in (map_x, map_y)])
+        for shift_x in (-SPOT_MARGIN, SPOT_MARGIN):
+            for shift_y in (-SPOT_MARGIN, SPOT_MARGIN):
+                tiles = np.floor((spots + np.array([[shift_x], [shift_y]])) / TILE).astype(np.int64)
+                found.append(np.unique(tiles[0] * (1 << 20) + tiles[1]))
+    packed = np.unique(np.concatenate([np.zeros(0, np.int64), *found]))
+    row = (packed + (1 << 19)) % (1 << 20) - (1 << 19)
+    return np.stack([(packed - row) >> 20, row], axis=1)

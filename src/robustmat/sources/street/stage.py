@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from robustmat.sources.street import labels
 from robustmat.sources.street.bank import TextureBank
-from robustmat.sources.street.ground import Ground
+from robustmat.sources.street.ground import TEXEL, TILE, Ground
 from robustmat.sources.street.looks import Look, find_look
 from robustmat.sources.street.materials import draw
 from robustmat.sources.street.scene import Panel, Part
@@ -15,6 +16,8 @@ from robustmat.sources.street.shadows import sun_share
 from robustmat.sources.street.sky import draw_sky
 from robustmat.sources.street.town import Town
 from robustmat.types import Array
+
+MOST_TILES = 80  # of the ground; 1.2 MB each, and a frame sees about 25
 
 
 class Stage:
@@ -24,6 +27,7 @@ class Stage:
         self.town, self.look = town, look
         self.bank = TextureBank(lambda material: draw(material, town, look))
         self.ground = Ground(town, look)
+        self._tiles: set[tuple[int, int]] = set()  # of the ground, that were painted
         self.sky, self.sky_labels = draw_sky(town.seed, look)
         share = sun_share(town, look, town.parts.centers)
         self._sun = {id(part): float(value) for part, value in zip(town.parts.parts, share, strict=True)}
@@ -31,6 +35,20 @@ class Stage:
     def sun_on(self, part: Part) -> float:
         """Share of direct sun on a part of the town; moving things are taken to stand in the open."""
         return self._sun.get(id(part), 0.85)
+
+    def paint_ground(self, tiles: NDArray[np.int64]) -> Ground:
+        """The ground, painted at least on `tiles` [N, 2] (column, row).
+
+        When many tiles have been painted all are forgotten, so that a long drive takes no more memory than a short
+        one; those that are seen again come out the same.
+        """
+        wanted = set(map(tuple, tiles.tolist()))
+        if len(self._tiles | wanted) > MOST_TILES:
+            self.ground = Ground(self.town, self.look)
+            self._tiles = set()
+        self._tiles |= wanted
+        self.ground.paint_around((tiles + 0.5) * TEXEL * TILE + self.ground.origin)
+        return self.ground
 
     def lights(self, panels: Sequence[Panel], suns: Sequence[float]) -> Array:
         """The gain [N, 3] of the light that falls on each panel; `suns` are their shares of direct sun."""

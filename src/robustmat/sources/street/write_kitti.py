@@ -5,23 +5,28 @@ readings are laid out around one fixed place, and odometry poses are given in th
 so two drives of one town share a world.
 """
 
-import json
 import math
-from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
-import cv2
 import numpy as np
 
-from robustmat.files import replacing, write_text
+from robustmat.files import write_text
 from robustmat.geometry.transforms import invert
 from robustmat.sources.street.drive import StreetDrive
 from robustmat.sources.street.rig import T_CAM0_LIDAR, T_CAMERA_CAM0, T_IMU_CAMERA, T_LIDAR_IMU
-from robustmat.types import Array, Camera, Frame, Image
-
-Progress = Callable[[Iterable[int]], Iterable[int]]
+from robustmat.sources.street.write_files import (
+    Progress,
+    camera_of,
+    numbers,
+    points_of,
+    pose_of,
+    write_floats,
+    write_frames,
+    write_labels,
+    write_picture,
+)
+from robustmat.types import Array, Camera, Frame
 
 ORIGIN = (49.0, 8.4, 110.0)  # latitude, longitude, altitude of the town's (0, 0, 0)
 EARTH_RADIUS = 6378137.0
@@ -40,21 +45,20 @@ def write_kitti_raw(
 ) -> Path:
     """Write a drive as KITTI raw and return its folder. Read it with `origin=ORIGIN` to get the town's coordinates."""
     folder = Path(root) / date / f"{date}_drive_{number.zfill(4)}_sync"
-    camera = _camera(drive.frames[0])
+    camera = camera_of(drive)
     _write_raw_calibration(folder.parent, camera)
     moments = [FIRST_MOMENT + timedelta(seconds=frame.time or 0.0) for frame in drive.frames]
     stamps = "".join(f"{moment:%Y-%m-%d %H:%M:%S.%f}000\n" for moment in moments)
     for sensor in ("image_02", "oxts", "velodyne_points"):
         write_text(folder / sensor / "timestamps.txt", stamps)
-    truth = []
-    for i in (progress or iter)(range(len(drive.frames))):
-        frame, name = drive.frames[i], f"{i:010d}"
-        _write_image(folder / f"image_02/data/{name}.png", frame.image)
-        _write_labels(folder / f"semantics_02/data/{name}.png", frame)
-        _write_points(folder / f"velodyne_points/data/{name}.bin", frame)
-        write_text(folder / f"oxts/data/{name}.txt", _oxts_line(_pose(frame) @ invert(T_IMU_CAMERA)))
-        truth.append(_frame_truth(drive, i, name))
-    _write_truth(folder / "identities.json", drive, truth)
+
+    def write(_: int, frame: Frame, name: str) -> None:
+        write_picture(folder / f"image_02/data/{name}.png", frame.image)
+        write_labels(folder / f"semantics_02/data/{name}.png", frame)
+        write_floats(folder / f"velodyne_points/data/{name}.bin", points_of(frame))
+        write_text(folder / f"oxts/data/{name}.txt", _oxts_line(pose_of(frame) @ invert(T_IMU_CAMERA)))
+
+    write_frames(drive, folder, [f"{i:010d}" for i in range(len(drive.frames))], write, progress)
     return folder
 
 
@@ -64,77 +68,21 @@ def write_kitti_odometry(
     """Write a drive as a KITTI odometry sequence (camera 2) and return its folder."""
     root = Path(root)
     folder = root / "sequences" / sequence
-    camera = _camera(drive.frames[0])
+    camera = camera_of(drive)
     rows = {f"P{k}": _projection(camera, 0.0 if k in (0, 1) else T_CAMERA_CAM0[0, 3]) for k in range(4)}
     rows["Tr"] = T_CAM0_LIDAR[:3]
-    write_text(folder / "calib.txt", "".join(f"{key}: {_numbers(value)}\n" for key, value in rows.items()))
+    write_text(folder / "calib.txt", "".join(f"{key}: {numbers(value)}\n" for key, value in rows.items()))
     write_text(folder / "times.txt", "".join(f"{frame.time or 0.0:.6e}\n" for frame in drive.frames))
-    poses = [T_ODOMETRY_TOWN @ _pose(frame) @ T_CAMERA_CAM0 for frame in drive.frames]
-    write_text(root / "poses" / f"{sequence}.txt", "".join(f"{_numbers(pose[:3])}\n" for pose in poses))
-    truth = []
-    for i in (progress or iter)(range(len(drive.frames))):
-        frame, name = drive.frames[i], f"{i:06d}"
-        _write_image(folder / f"image_2/{name}.png", frame.image)
-        _write_labels(folder / f"semantics_2/{name}.png", frame)
-        _write_points(folder / f"velodyne/{name}.bin", frame)
-        truth.append(_frame_truth(drive, i, name))
-    _write_truth(folder / "identities.json", drive, truth)
+    poses = [T_ODOMETRY_TOWN @ pose_of(frame) @ T_CAMERA_CAM0 for frame in drive.frames]
+    write_text(root / "poses" / f"{sequence}.txt", "".join(f"{numbers(pose[:3])}\n" for pose in poses))
+
+    def write(_: int, frame: Frame, name: str) -> None:
+        write_picture(folder / f"image_2/{name}.png", frame.image)
+        write_labels(folder / f"semantics_2/{name}.png", frame)
+        write_floats(folder / f"velodyne/{name}.bin", points_of(frame))
+
+    write_frames(drive, folder, [f"{i:06d}" for i in range(len(drive.frames))], write, progress)
     return folder
-
-
-LAYOUTS: dict[str, Callable[..., Path]] = {
-    "kitti-raw": write_kitti_raw,
-    "kitti-odometry": write_kitti_odometry,
-}
-
-
-def _frame_truth(drive: StreetDrive, i: int, name: str) -> dict[str, Any]:
-    return {
-        "name": name,
-        "T_world_camera": np.round(_pose(drive.frames[i]), 9).tolist(),
-        "landmarks": [landmark.to_json() for landmark in drive.truth(i)],
-    }
-
-
-def _write_truth(path: Path, drive: StreetDrive, frames: list[dict[str, Any]]) -> None:
-    """One frame a line, so that people and line tools can read it."""
-    head = {"format": "robustmat-street-identities", "version": 1, "world": drive.world, "name": drive.name}
-    head["source"] = drive.source
-    lines = ",\n".join("  " + json.dumps(frame) for frame in frames)
-    write_text(path, json.dumps(head)[:-1] + f', "frames": [\n{lines}\n]}}\n')
-
-
-def _camera(frame: Frame) -> Camera:
-    assert frame.camera is not None
-    return frame.camera
-
-
-def _pose(frame: Frame) -> Array:
-    assert frame.T_world_camera is not None
-    return frame.T_world_camera
-
-
-def _write_image(path: Path, image: Image) -> None:
-    with replacing(path) as temporary:
-        cv2.imwrite(str(temporary), image[:, :, ::-1], [cv2.IMWRITE_PNG_COMPRESSION, 1])
-
-
-def _write_labels(path: Path, frame: Frame) -> None:
-    labels = frame.semantics
-    assert labels is not None
-    with replacing(path) as temporary:
-        cv2.imwrite(str(temporary), labels)
-
-
-def _write_points(path: Path, frame: Frame) -> None:
-    points = frame.points_lidar
-    assert points is not None
-    with replacing(path) as temporary:
-        points.astype("<f4").tofile(temporary)
-
-
-def _numbers(values: Array) -> str:
-    return " ".join(f"{value:.12e}" for value in np.asarray(values).ravel())
 
 
 def _projection(camera: Camera, shift: float) -> Array:
@@ -149,17 +97,17 @@ def _write_raw_calibration(folder: Path, camera: Camera) -> None:
         shift = 0.0 if k in (0, 1) else float(T_CAMERA_CAM0[0, 3])
         lines += [
             f"S_{k:02d}: {size}",
-            f"K_{k:02d}: {_numbers(camera.matrix)}",
-            f"D_{k:02d}: {_numbers(np.zeros(5))}",
-            f"R_{k:02d}: {_numbers(np.eye(3))}",
-            f"T_{k:02d}: {_numbers(np.array([shift, 0.0, 0.0]))}",
+            f"K_{k:02d}: {numbers(camera.matrix)}",
+            f"D_{k:02d}: {numbers(np.zeros(5))}",
+            f"R_{k:02d}: {numbers(np.eye(3))}",
+            f"T_{k:02d}: {numbers(np.array([shift, 0.0, 0.0]))}",
             f"S_rect_{k:02d}: {size}",
-            f"R_rect_{k:02d}: {_numbers(np.eye(3))}",
-            f"P_rect_{k:02d}: {_numbers(_projection(camera, shift))}",
+            f"R_rect_{k:02d}: {numbers(np.eye(3))}",
+            f"P_rect_{k:02d}: {numbers(_projection(camera, shift))}",
         ]
     write_text(folder / "calib_cam_to_cam.txt", "\n".join(lines) + "\n")
     for name, T in (("velo_to_cam", T_CAM0_LIDAR), ("imu_to_velo", T_LIDAR_IMU)):
-        rows = ["calib_time: 26-Sep-2011 12:00:00", f"R: {_numbers(T[:3, :3])}", f"T: {_numbers(T[:3, 3])}"]
+        rows = ["calib_time: 26-Sep-2011 12:00:00", f"R: {numbers(T[:3, :3])}", f"T: {numbers(T[:3, 3])}"]
         write_text(folder / f"calib_{name}.txt", "\n".join(rows) + "\n")
 
 
