@@ -1,19 +1,23 @@
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.spatial.transform import Rotation
 
-from robustmat.errors import InputError
-from robustmat.geometry.transforms import rigid
+from robustmat.errors import DataError, InputError
+from robustmat.geometry.projection import project
+from robustmat.geometry.transforms import invert, rigid, transform
 from robustmat.landmarks.boxes import check_landmarks, landmarks_from_mask, read_boxes
+from robustmat.landmarks.config import DEFAULT, LandmarkConfig, MapConfig
 from robustmat.landmarks.corrections import Corrections, correct, read_corrections
-from robustmat.landmarks.identities import Observation, associate, up_direction
+from robustmat.landmarks.identities import Observations, associate, up_direction
 from robustmat.landmarks.known import identify, overlap
 from robustmat.landmarks.positions import VisiblePoints, locate, nearest_cluster, robust_mean, visible_points
-from robustmat.landmarks.reference_map import REACH, VOXEL, build_reference_map
-from robustmat.landmarks.regions import Region, find_regions
+from robustmat.landmarks.reference_map import build_reference_map
+from robustmat.landmarks.regions import Region, box_regions, find_regions
 from robustmat.types import Camera, Frame, Landmark
 
 UP = np.array([0.0, 0.0, 1.0])
@@ -74,6 +78,22 @@ def test_unknown_pixels_and_other_classes_are_no_landmarks():
     labels = np.full((60, 80), 255, np.uint8)
     labels[:, 40:] = 2
     assert landmarks_from_mask(labels) == ()
+
+
+def test_drawn_boxes_are_taken_as_they_are_with_every_pixel_they_touch():
+    drawn = Landmark((3.4, 5.0, 6.2, 7.5), "traffic_sign")
+    (region,) = box_regions([drawn])
+    assert (region.box, region.category) == (drawn.box, drawn.category)
+    assert region.mask.shape == (3, 4)  # rows 5 to 7, columns 3 to 6
+    assert region.mask.all()
+
+
+def test_limits_are_one_configuration_that_changes_what_is_found():
+    labels = np.zeros((60, 80), np.uint8)
+    labels[10:20, 20:30] = 7
+    assert len(find_regions(labels)) == 1
+    stricter = LandmarkConfig.model_validate({"regions": {"smallest_traffic_sign": (7, 7, 101)}})
+    assert find_regions(labels, stricter.regions) == []
 
 
 # Boxes the user brings
@@ -173,7 +193,7 @@ def test_map_holds_the_mean_of_each_voxel_like_a_plain_dictionary():
     cells = {}
     for scan, pose in zip(scans, poses, strict=True):
         for point in scan.astype(np.float32).astype(float) + pose[:3, 3]:
-            cells.setdefault(tuple(np.floor(point / VOXEL)), []).append(point)
+            cells.setdefault(tuple(np.floor(point / DEFAULT.map.voxel)), []).append(point)
     expected = np.array(sorted(np.mean(points, axis=0).round(4).tolist() for points in cells.values()))
     found = np.array(sorted(reference.near(np.zeros(3), 100.0).round(4).tolist()))
     np.testing.assert_allclose(found, expected, atol=2e-4)
@@ -205,9 +225,79 @@ def test_map_lookup_finds_every_point_within_the_radius():
 def test_points_beyond_reach_and_on_traffic_stay_out_of_the_map():
     labels = np.zeros((80, 100), np.uint8)
     labels[:, :30] = 13
-    car, wall, far = [-3.0, 0, 10], [1.0, 0, 10], [0.0, 0, REACH + 1]
+    car, wall, far = [-3.0, 0, 10], [1.0, 0, 10], [0.0, 0, DEFAULT.map.reach + 1]
     frame = frame_with(np.array([car, wall, far]), load_semantics=lambda: labels)
     np.testing.assert_allclose(build_reference_map([frame]).near(np.zeros(3), 100.0), [wall], atol=1e-6)
+
+
+def test_labels_of_points_say_what_may_drive_away_even_beside_the_picture():
+    car_behind, wall = [0.0, 0, -10], [1.0, 0, 10]
+    frame = frame_with(np.array([car_behind, wall]), load_point_labels=lambda: np.array([13, 2], np.uint8))
+    np.testing.assert_allclose(build_reference_map([frame]).near(np.zeros(3), 100.0), [wall], atol=1e-6)
+
+
+def street_of_scans(seed, count):
+    rng = np.random.default_rng(seed)
+    return [
+        frame_with(rng.uniform(-20, 20, (60, 3)), rigid(np.eye(3), np.array([7.0 * x, 0.0, 0.0]))) for x in range(count)
+    ]
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10_000), st.integers(1, 9), st.integers(1, 9))
+def test_map_does_not_depend_on_how_scans_are_divided_into_parts(seed, few, many):
+    frames = street_of_scans(seed, 8)
+    first, second = (
+        build_reference_map(frames, config=MapConfig(scans_a_part=size)).near(np.array([20.0, 0, 0]), 60.0)
+        for size in (few, many)
+    )
+    assert len(first) > 100
+    assert first.tobytes() == second.tobytes()
+
+
+def test_map_on_disk_is_the_map_in_memory_and_goes_on_where_it_was_left(tmp_path):
+    frames, limits, place = street_of_scans(1, 8), MapConfig(scans_a_part=3), np.array([20.0, 0, 0])
+    reads = []
+
+    def watched(frame):
+        return replace(frame, load_points=lambda: reads.append(1) or frame.load_points())
+
+    def breaking(frame):
+        return replace(frame, load_points=lambda: 1 / 0)
+
+    with pytest.raises(ZeroDivisionError):
+        build_reference_map([*frames[:7], breaking(frames[7])], tmp_path, limits)
+    resumed = build_reference_map([watched(frame) for frame in frames], tmp_path, limits)
+    assert len(reads) == 2  # two parts of three were whole
+    assert resumed.near(place, 60.0).tobytes() == build_reference_map(frames, config=limits).near(place, 60.0).tobytes()
+
+
+def test_map_remembers_only_the_tiles_around_the_last_place(tmp_path):
+    reference = build_reference_map(street_of_scans(2, 40), tmp_path)
+    held = []
+    for x in np.linspace(0, 280, 15):
+        reference.near(np.array([x, 0, 0]), 20.0)
+        held.append(sum(len(points) for points in reference._loaded.values()))
+    assert max(held) < 40 * 60 / 3
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10_000))
+def test_looking_at_a_part_of_the_map_loses_no_point_of_the_picture(seed):
+    rng = np.random.default_rng(seed)
+    scan = frame_with(rng.uniform(-45, 45, (300, 3)), rigid(np.eye(3), rng.normal(0, 100, 3)))
+    reference = build_reference_map([scan])
+    pose = rigid(Rotation.random(random_state=rng).as_matrix(), scan.T_world_camera[:3, 3] + rng.normal(0, 20, 3))
+    seen, everything = reference.in_view(CAMERA, pose, 60.0), reference.near(pose[:3, 3], 60.0)
+    in_picture = [project(transform(invert(pose), points), CAMERA)[0] for points in (seen, everything)]
+    assert len(seen) <= len(everything)
+    np.testing.assert_array_equal(in_picture[0], in_picture[1])
+
+
+def test_a_pose_in_another_country_is_named():
+    frames = [frame_with(np.ones((3, 3))), frame_with(np.ones((3, 3)), rigid(np.eye(3), np.array([1e6, 0, 0])))]
+    with pytest.raises(DataError, match="frame f stands more than 84 km"):
+        build_reference_map(frames)
 
 
 def test_a_drive_without_scans_gives_an_empty_map():
@@ -245,7 +335,7 @@ def test_position_is_the_object_and_not_the_wall_behind_it():
 
 
 def test_too_few_points_give_no_position():
-    points = VisiblePoints(np.full((4, 2), 10.0), np.full(4, 5.0), np.zeros((4, 3)))
+    points = VisiblePoints(np.full((4, 2), 10.0), np.full(4, 5.0), np.zeros((4, 3)), CAMERA, np.eye(4))
     assert locate([Region((8.0, 8.0, 13.0, 13.0), "pole", np.ones((5, 5), bool))], points) == [None]
 
 
@@ -256,10 +346,14 @@ def test_points_beside_a_mask_help_only_when_it_holds_too_few():
     beside = np.column_stack([np.full(6, 13.0), np.arange(12.0, 18.0)])
     far, near = np.full(6, 9.0), np.full(6, 5.0)
     both = VisiblePoints(
-        np.vstack([inside, beside]), np.concatenate([far, near]), np.repeat(np.array([[1.0] * 3, [2.0] * 3]), 6, 0)
+        np.vstack([inside, beside]),
+        np.concatenate([far, near]),
+        np.repeat(np.array([[1.0] * 3, [2.0] * 3]), 6, 0),
+        CAMERA,
+        np.eye(4),
     )
     assert locate([region], both) == [(1.0, 1.0, 1.0)]
-    only = VisiblePoints(beside, near, np.full((6, 3), 2.0))
+    only = VisiblePoints(beside, near, np.full((6, 3), 2.0), CAMERA, np.eye(4))
     assert locate([region], only) == [(2.0, 2.0, 2.0)]
 
 
@@ -281,32 +375,33 @@ def test_robust_mean_ignores_outliers():
 
 
 def sightings(category, place, frames, rng, spread=0.03, area=100):
-    return [
-        Observation(frame, category, tuple((np.array(place) + rng.normal(0, spread, 3)).tolist()), area)
-        for frame in frames
-    ]
+    return [(frame, category, tuple((np.array(place) + rng.normal(0, spread, 3)).tolist()), area) for frame in frames]
+
+
+def identities_of(rows, up=UP):
+    return associate(Observations.of(rows), up)
 
 
 def test_objects_are_told_apart_and_followed_through_frames():
     rng = np.random.default_rng(0)
     places = [("pole", (0, 0, 1)), ("pole", (3, 0, 1)), ("traffic_sign", (0, 0.2, 2)), ("window", (5, 5, 2))]
     groups = [sightings(category, place, range(5), rng) for category, place in places]
-    identities = associate([it for group in groups for it in group], UP)
+    identities = identities_of([it for group in groups for it in group])
     assert identities == [0] * 5 + [1] * 5 + [2] * 5 + [3] * 5
 
 
 def test_fewer_than_three_frames_are_noise():
     rng = np.random.default_rng(0)
-    assert associate(sightings("pole", (0, 0, 0), [1, 2], rng), UP) == [None, None]
+    assert identities_of(sightings("pole", (0, 0, 0), [1, 2], rng)) == [None, None]
     twice_each = sightings("pole", (0, 0, 0), [1, 2, 1, 2], rng)
-    assert associate(twice_each, UP) == [None] * 4
+    assert identities_of(twice_each) == [None] * 4
 
 
 def test_of_two_pieces_in_one_frame_the_larger_keeps_the_identity():
     rng = np.random.default_rng(0)
     whole = sightings("pole", (0, 0, 1), range(4), rng, area=300)
     piece = sightings("pole", (0, 0, 1.2), [2], rng, area=40)
-    assert associate([*piece, *whole], UP) == [None, 0, 0, 0, 0]
+    assert identities_of([*piece, *whole]) == [None, 0, 0, 0, 0]
 
 
 @settings(max_examples=20)
@@ -315,7 +410,7 @@ def test_identity_partition_does_not_depend_on_the_order_of_observations(seed, o
     rng = np.random.default_rng(seed)
     groups = [sightings("traffic_sign", (3.0 * number, 0, 2), range(4), rng) for number in range(3)]
     observations = [it for group in groups for it in group]
-    shuffled = associate([observations[i] for i in order], UP)
+    shuffled = identities_of([observations[i] for i in order])
     partition = {}
     for i, identity in zip(order, shuffled, strict=True):
         partition.setdefault(identity, set()).add(i)
@@ -326,10 +421,10 @@ def test_identity_partition_does_not_depend_on_the_order_of_observations(seed, o
 def test_height_hardly_matters_for_poles_whatever_way_is_up(up):
     up = np.array(up)
     heights = [up * h for h in (0.0, 1.2, 2.4, 3.6)]
-    poles = [Observation(frame, "pole", tuple(h.tolist()), 9) for frame, h in enumerate(heights)]
-    assert associate(poles, up) == [0, 0, 0, 0]
-    signs = [Observation(frame, "traffic_sign", it.position, 9) for frame, it in enumerate(poles)]
-    assert associate(signs, up) == [None] * 4
+    poles = [(frame, "pole", tuple(h.tolist()), 9) for frame, h in enumerate(heights)]
+    assert identities_of(poles, up) == [0, 0, 0, 0]
+    signs = [(frame, "traffic_sign", position, 9) for frame, _, position, _ in poles]
+    assert identities_of(signs, up) == [None] * 4
 
 
 def test_up_is_against_the_cameras_down():

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from robustmat.errors import ConfigError, InputError
-from robustmat.perturb import CLEAN, PERTURBATIONS, Perturbation, parse, perturb_frame, perturb_image, psnr
+from robustmat.perturb import CLEAN, PERTURBATIONS, Perturbation, gallery, parse, perturb_frame, perturb_image, psnr
 from robustmat.types import Image
 from small_world import drive, make_boards
 
@@ -208,3 +208,57 @@ def test_command_writes_the_perturbed_image(tmp_path) -> None:
     assert result.exit_code == 0, result.output
     written = np.asarray(PIL.Image.open(tmp_path / "out.png"))
     assert psnr(picture("street", 60, 90), written) == pytest.approx(16, abs=0.3)
+
+
+def test_gallery_shows_every_perturbation_at_every_level(monkeypatch: pytest.MonkeyPatch) -> None:
+    image = picture("street", 60, 180)
+    made = []
+
+    def watched(pixels: Image, chosen: Perturbation, seed: int, key: str) -> Image:
+        made.append(str(chosen))
+        return perturb_image(pixels, chosen, seed, key)
+
+    monkeypatch.setattr(gallery, "perturb_image", watched)
+    sheet = gallery.draw_gallery(image, seed=3)
+    assert made == [f"{name}:{level:g}" for name in PERTURBATIONS for level in gallery.levels(name)]
+    assert {"paper:19", "paper:16", "paper:13", "snow:1", "snow:5", "awgn:16"} <= set(made)
+    # The cell of row 5, column 3 is what `perturb` writes, cut and scaled.
+    height = gallery.thumbnail(image).shape[0]
+    names = list(PERTURBATIONS)
+    wanted = gallery.thumbnail(perturb_image(image, Perturbation(names[4], 3.0), 3, "gallery"))
+    y = 8 + 5 * (height + 22 + 8) + 22
+    x = 8 + 2 * (400 + 8)
+    np.testing.assert_array_equal(sheet[y : y + height, x : x + 400], wanted)
+
+
+@pytest.mark.parametrize("shape", [(8, 8), (300, 20), (20, 300)])
+def test_gallery_can_be_drawn_of_any_image(shape: tuple[int, int]) -> None:
+    assert gallery.draw_gallery(picture("street", *shape)).shape[1] == 8 + 5 * 408
+
+
+def test_command_draws_the_gallery_of_an_image_and_of_a_simulated_street(tmp_path) -> None:
+    from robustmat.cli import app
+
+    PIL.Image.fromarray(picture("street", 60, 90)).save(tmp_path / "in.png")
+    for arguments in ([str(tmp_path / "in.png")], []):
+        out = tmp_path / f"sheet{len(arguments)}.png"
+        result = CliRunner().invoke(app, ["perturb", *arguments, "--gallery", str(out)], catch_exceptions=False)
+        assert result.exit_code == 0
+        assert PIL.Image.open(out).width == 8 + 5 * 408
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        ([], "--gallery FILE"),
+        (["x.png"], "nothing to do"),
+        (["x.png", "--with", "snow:3"], "belong together"),
+        (["--with", "snow:3", "--out", "y.png"], "which image"),
+        (["--gallery", "y.gif"], "must end in"),
+    ],
+)
+def test_command_says_what_is_missing(arguments: list[str], hint: str) -> None:
+    from robustmat.cli import app
+
+    with pytest.raises(InputError, match=hint):
+        CliRunner().invoke(app, ["perturb", *arguments], catch_exceptions=False)

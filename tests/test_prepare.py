@@ -1,3 +1,4 @@
+import json
 from dataclasses import replace
 from itertools import combinations
 
@@ -7,12 +8,16 @@ import pytest
 from typer.testing import CliRunner
 
 from robustmat.cli.prepare import app
+from robustmat.dataset.drawing import draw_pair
 from robustmat.dataset.inspect import count, draw_sheets
 from robustmat.dataset.prepare import prepare
-from robustmat.dataset.store import open_dataset
+from robustmat.dataset.store import open_dataset, read_points, sheet_frames
 from robustmat.errors import DataError
+from robustmat.geometry.transforms import invert, transform
+from robustmat.landmarks.config import LandmarkConfig, MapConfig
 from robustmat.landmarks.corrections import Corrections
 from robustmat.sources import open_kitti_odometry, open_kitti_raw
+from robustmat.types import Frame, Landmark
 from scene import DATE, DRIVE, SEQUENCE, write_kitti_odometry, write_kitti_raw
 
 SEED, FRAMES = 3, 12
@@ -158,6 +163,114 @@ def test_corrections_are_honoured(raw_drive, raw_dataset, tmp_path):
         ]
 
 
+class PowerCut(BaseException):
+    """Like an interruption from the keyboard: nothing but clean-up code may catch it."""
+
+
+def breaking_at(drive, number, what, time=1):
+    """The drive, whose frame `number` ends the process when `what` of it is loaded for the n-th time."""
+    load, loads = getattr(drive.frames[number], what), []
+
+    def cut():
+        loads.append(1)
+        if len(loads) == time:
+            raise PowerCut
+        return load()
+
+    frames = [replace(it, **{what: cut}) if n == number else it for n, it in enumerate(drive.frames)]
+    return replace(drive, frames=tuple(frames))
+
+
+def every_byte(folder):
+    return {str(it.relative_to(folder)): it.read_bytes() for it in sorted(folder.rglob("*")) if it.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("number", "what", "time", "scans_again", "images_again"),
+    [(7, "load_points", 1, 8, 12), (9, "load_semantics", 2, 0, 12), (6, "load_image", 1, 0, 6)],
+    ids=["in the map", "in the landmarks", "in the images"],
+)
+def test_killed_and_called_again_it_goes_on_and_writes_the_same_bytes(
+    raw_drive, tmp_path, monkeypatch, number, what, time, scans_again, images_again
+):
+    monkeypatch.setattr("robustmat.dataset.unfinished.FRAMES_A_PART", 4)
+    limits = LandmarkConfig(map=MapConfig(scans_a_part=4))
+    converted = replace(raw_drive, image_paths=(None,) * len(raw_drive.frames))  # images have to be written
+    whole = prepare(converted, tmp_path / "one" / "data", config=limits)
+    with pytest.raises(PowerCut):
+        prepare(breaking_at(converted, number, what, time), tmp_path / "two" / "data", config=limits)
+    assert not (tmp_path / "two" / "data").exists()
+    reads = []
+
+    def counting(frame):
+        return replace(
+            frame,
+            load_points=lambda: reads.append("points") or frame.load_points(),
+            load_image=lambda: reads.append("image") or frame.load_image(),
+        )
+
+    resumed = prepare(
+        replace(converted, frames=tuple(map(counting, converted.frames))), tmp_path / "two" / "data", config=limits
+    )
+    assert every_byte(resumed) == every_byte(whole)
+    # 12 scans in parts of 4: the part that was being built is built again, and those before it are not.
+    assert reads.count("points") == scans_again
+    assert reads.count("image") == images_again
+    assert [it.name for it in (tmp_path / "two").iterdir()] == ["data"]
+
+
+def test_bytes_do_not_depend_on_how_the_work_is_divided(raw_drive, tmp_path, monkeypatch):
+    def lines(parts):
+        monkeypatch.setattr("robustmat.dataset.unfinished.FRAMES_A_PART", parts)
+        return (prepare(raw_drive, tmp_path / "data") / "frames.jsonl").read_bytes()
+
+    assert lines(1) == lines(5) == lines(100)
+
+
+def test_unfinished_work_on_other_poses_is_not_used(raw_drive, raw_dataset, tmp_path):
+    shifted = tuple(
+        replace(it, T_world_camera=it.T_world_camera + np.array([[0, 0, 0, 5.0], *np.zeros((3, 4))]))
+        for it in raw_drive.frames
+    )
+    with pytest.raises(PowerCut):
+        prepare(breaking_at(replace(raw_drive, frames=shifted), 11, "load_semantics", 2), tmp_path / "data")
+    resumed = open_dataset(prepare(raw_drive, tmp_path / "data"))
+    assert [frame.landmarks for frame in resumed.frames] == [frame.landmarks for frame in raw_dataset.frames]
+
+
+def test_drawn_boxes_win_over_masks_and_get_identities(raw_drive, raw_dataset, tmp_path):
+    drawn = tuple(
+        tuple(replace(it, identity=None, position=None) for it in frame.landmarks if it.category != "window")[:-1]
+        for frame in raw_dataset.frames
+    )
+    frames = tuple(replace(it, load_boxes=lambda n=n: drawn[n]) for n, it in enumerate(raw_drive.frames))
+    dataset = open_dataset(prepare(replace(raw_drive, frames=frames), tmp_path / "drawn"))
+    for frame, boxes in zip(dataset.frames, drawn, strict=True):
+        assert [(it.box, it.category) for it in frame.landmarks] == [(it.box, it.category) for it in boxes]
+    known = [it.identity for frame in dataset.frames for it in frame.landmarks]
+    assert np.mean([it is not None for it in known]) > 0.7
+
+
+def test_boxes_without_camera_or_scan_become_landmarks_without_identities(raw_drive, tmp_path):
+    drawn = (Landmark((3.5, 4.0, 20.0, 30.25), "traffic_sign"),)
+    bare = tuple(Frame(it.name, it.load_image, load_boxes=lambda: drawn) for it in raw_drive.frames)
+    dataset = open_dataset(prepare(replace(raw_drive, frames=bare), tmp_path / "bare"))
+    assert all(frame.landmarks == drawn for frame in dataset.frames)
+
+
+def test_limits_other_than_the_usual_are_written_down(raw_drive, raw_dataset, tmp_path):
+    limits = LandmarkConfig.model_validate({"regions": {"smallest_pole": (3, 60, 40)}})
+    dataset = open_dataset(prepare(raw_drive, tmp_path / "tall", config=limits))
+    poles = [
+        sum(it.category == "pole" for frame in each.frames for it in frame.landmarks) for each in (dataset, raw_dataset)
+    ]
+    assert poles[0] < poles[1]
+    assert json.loads((dataset.path / "dataset.json").read_text())["source"]["limits"] == {
+        "regions": {"smallest_pole": [3, 60, 40]}
+    }
+    assert "limits" not in json.loads((raw_dataset.path / "dataset.json").read_text())["source"]
+
+
 def test_counts_agree_with_a_plain_recount(raw_dataset):
     counts = count(raw_dataset)
     observations = [
@@ -181,6 +294,55 @@ def test_contact_sheets_show_frames_and_pairs(raw_dataset, tmp_path):
         pixels = np.asarray(PIL.Image.open(path))
         assert pixels.shape[0] > 300
         assert pixels.std() > 20
+
+
+def test_sheets_number_as_many_pairs_as_asked_for(raw_dataset, tmp_path, monkeypatch):
+    drawn = []
+
+    def watched(*arguments):
+        drawn.append(arguments)
+        return draw_pair(*arguments)
+
+    monkeypatch.setattr("robustmat.dataset.inspect.draw_pair", watched)
+    sheets = draw_sheets(raw_dataset, tmp_path, pairs=50)
+    assert [it.name for it in sheets] == ["frames.png", "pairs-1.png", "pairs-2.png"]
+    assert [it[4] for it in drawn] == list(range(1, 51))
+    for frame_a, a, frame_b, b, _ in drawn:
+        assert frame_a.landmarks[a].identity == frame_b.landmarks[b].identity
+        assert frame_a.landmarks[a].identity is not None
+    first, again, other = ([it[:4] for it in draw_again(raw_dataset, tmp_path, drawn, seed)] for seed in (0, 0, 1))
+    assert first == again
+    assert first != other
+
+
+def draw_again(dataset, folder, drawn, seed):
+    drawn.clear()
+    draw_sheets(dataset, folder, seed=seed, pairs=20)
+    return list(drawn)
+
+
+def test_kept_lidar_points_lie_where_the_frame_sees_the_map(raw_dataset, raw_scene):
+    shown = [frame for frame in raw_dataset.frames if read_points(raw_dataset.path, frame.name) is not None]
+    assert [frame.name for frame in shown] == [raw_dataset.frames[i].name for i in sheet_frames(FRAMES)]
+    for frame in shown:
+        points = read_points(raw_dataset.path, frame.name)
+        assert len(points) > 500
+        assert (points >= 0).all()
+        assert (points[:, :2] <= (frame.camera.width, frame.camera.height)).all()
+        # Depths are those of the landmarks they fall on, for most of them.
+        for it in frame.landmarks:
+            inside = (points[:, :2] >= it.box[:2]).all(1) & (points[:, :2] < it.box[2:]).all(1)
+            if it.identity is not None and it.category == "traffic_sign" and inside.sum() > 5:
+                depth = transform(invert(frame.T_world_camera), np.array([it.position]))[0, 2]
+                assert np.median(points[inside, 2]) == pytest.approx(depth, abs=0.5)
+
+
+def test_points_kept_by_nobody_are_none_and_broken_ones_are_told(tmp_path):
+    assert read_points(tmp_path, "a") is None
+    (tmp_path / "lidar").mkdir()
+    (tmp_path / "lidar" / "a.npy").write_bytes(b"nothing")
+    with pytest.raises(DataError, match=r"a\.npy"):
+        read_points(tmp_path, "a")
 
 
 def test_command_line_prepares_both_layouts(raw_scene, odometry_scene, tmp_path):

@@ -9,9 +9,15 @@ import typer
 def inspect(
     dataset: Annotated[Path, typer.Argument(help="A prepared data set.", show_default=False)],
     out: Annotated[Path | None, typer.Option(help="Folder for the contact sheets; DATASET/inspect by default.")] = None,
+    pairs: Annotated[int, typer.Option(min=1, help="How many matched pairs to draw, 40 a sheet.")] = 40,
+    seed: Annotated[int, typer.Option(min=0, help="Another seed, other pairs.")] = 0,
     json: Annotated[Path | None, typer.Option(help="Write the counts here as JSON.")] = None,
 ) -> None:
-    """Count what a data set holds and draw contact sheets to look at."""
+    """Count what a data set holds and draw contact sheets to look at.
+
+    Frames with boxes, coloured by identity, and LiDAR points; matched pairs, drawn at random and numbered: what share
+    of them shows one and the same object is the precision of the identities.
+    """
     from robustmat.dataset.inspect import count, draw_sheets
     from robustmat.dataset.store import open_dataset
     from robustmat.files import write_json
@@ -19,7 +25,7 @@ def inspect(
     opened = open_dataset(dataset)
     counts = count(opened)
     _print(counts)
-    for sheet in draw_sheets(opened, out or dataset / "inspect"):
+    for sheet in draw_sheets(opened, out or dataset / "inspect", seed, pairs):
         typer.echo(f"look at {sheet}")
     if json is not None:
         write_json(json, counts)

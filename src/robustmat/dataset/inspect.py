@@ -9,13 +9,12 @@ import PIL.Image
 from numpy.typing import NDArray
 
 from robustmat.dataset.drawing import draw_frame, draw_pair, grid
-from robustmat.dataset.store import LandmarkDataset
+from robustmat.dataset.store import LandmarkDataset, read_points, sheet_frames
 from robustmat.dataset.truth import MATCHED, Truth, frame_pairs, label_candidates, read_truth
 from robustmat.files import replacing
-from robustmat.types import Array, Frame
+from robustmat.types import Array, Frame, Image
 
-SHEET_FRAMES = 12
-SHEET_PAIRS = 40
+SHEET_PAIRS = 40  # on one sheet
 
 MatchedPairs = NDArray[np.int64]  # [N, 4]: frame and landmark of the first, frame and landmark of the second
 
@@ -66,24 +65,36 @@ def matched_pairs(truth: Truth) -> MatchedPairs:
     return np.concatenate(found)
 
 
-def draw_sheets(dataset: LandmarkDataset, out: Path | str, seed: int = 0) -> list[Path]:
-    """Write contact sheets into the folder `out`: frames with their boxes, and matched patch pairs."""
+def draw_sheets(dataset: LandmarkDataset, out: Path | str, seed: int = 0, pairs: int = SHEET_PAIRS) -> list[Path]:
+    """Write contact sheets into the folder `out`: frames with their boxes, and matched landmark pairs.
+
+    `pairs` of all matched pairs are drawn at random, numbered, and put on as many sheets as they need.
+    """
     out = Path(out)
-    chosen = np.unique(np.linspace(0, len(dataset.frames) - 1, SHEET_FRAMES).round().astype(int))
     places = _places(dataset)
-    sheets = [(out / "frames.png", grid([draw_frame(dataset.frames[i], places) for i in chosen], columns=2))]
-    if dataset.has_identities:
-        truth = read_truth([dataset])
-        pairs = matched_pairs(truth)
-        rng = np.random.default_rng(seed)
-        picked = pairs[np.sort(rng.choice(len(pairs), min(SHEET_PAIRS, len(pairs)), replace=False))]
-        pictures = [draw_pair(truth.frame(i), a, truth.frame(j), b) for i, a, j, b in picked.tolist()]
-        if pictures:
-            sheets.append((out / "pairs.png", grid(pictures, columns=4)))
-    for path, sheet in sheets:
-        with replacing(path) as temporary:
-            PIL.Image.fromarray(sheet).save(temporary, compress_level=1)  # for looking at, not for keeping
-    return [path for path, _ in sheets]
+    frames = [dataset.frames[i] for i in sheet_frames(len(dataset.frames))]
+    pictures = [draw_frame(frame, places, read_points(dataset.path, frame.name)) for frame in frames]
+    written = [_save(out / "frames.png", pictures, columns=2)]
+    if not dataset.has_identities:
+        return written
+    truth = read_truth([dataset])
+    matched = matched_pairs(truth)
+    picked = np.random.default_rng(seed).choice(len(matched), min(pairs, len(matched)), replace=False)
+    chosen = matched[np.sort(picked)].tolist()
+    for start in range(0, len(chosen), SHEET_PAIRS):
+        page = "" if len(chosen) <= SHEET_PAIRS else f"-{start // SHEET_PAIRS + 1}"
+        pictures = [
+            draw_pair(truth.frame(i), a, truth.frame(j), b, number)
+            for number, (i, a, j, b) in enumerate(chosen[start : start + SHEET_PAIRS], start=start + 1)
+        ]
+        written.append(_save(out / f"pairs{page}.png", pictures, columns=4))
+    return written
+
+
+def _save(path: Path, pictures: list[Image], columns: int) -> Path:
+    with replacing(path) as temporary:
+        PIL.Image.fromarray(grid(pictures, columns)).save(temporary, compress_level=1)  # to look at, not to keep
+    return path
 
 
 def _places(dataset: LandmarkDataset) -> dict[int, Array]:

@@ -1,20 +1,32 @@
-"""From a drive to a landmark data set, on one page."""
+"""From a drive to a landmark data set, on one page.
 
-from collections.abc import Callable, Iterable, Sequence
+Three walks over the frames: their scans become the LiDAR map, their labels landmarks with positions, and these,
+with identities, the lines of the data set. Each walk holds a stretch of the drive in memory and leaves its
+work on disk, so that a drive may be long and `prepare` may be interrupted: called again, it goes on and
+writes the same bytes.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from robustmat.dataset.store import refuse_to_overwrite, write_dataset
+import numpy as np
+
+from robustmat.dataset.store import refuse_to_overwrite, sheet_frames, write_dataset, write_points
+from robustmat.dataset.unfinished import Found, Unfinished, open_unfinished
 from robustmat.errors import DataError
+from robustmat.landmarks.config import DEFAULT, LandmarkConfig
 from robustmat.landmarks.corrections import Corrections, correct
-from robustmat.landmarks.identities import Observation, associate, up_direction
-from robustmat.landmarks.positions import locate, visible_points
+from robustmat.landmarks.identities import Observations, associate, up_direction
+from robustmat.landmarks.positions import Position, locate, visible_points
 from robustmat.landmarks.reference_map import ReferenceMap, build_reference_map
-from robustmat.landmarks.regions import find_regions
+from robustmat.landmarks.regions import Region, box_regions, find_regions
 from robustmat.sources.drive import Drive
 from robustmat.types import Frame, Landmark
 
 Progress = Callable[[Sequence[Frame], str], Iterable[Frame]]  # (frames, what is done with them)
+
+SHEET_POINTS = 6000  # LiDAR points of a frame that are kept for looking at
 
 
 def prepare(
@@ -23,68 +35,107 @@ def prepare(
     *,
     copy_images: bool = False,
     corrections: Corrections | None = None,
+    config: LandmarkConfig = DEFAULT,
     progress: Progress = lambda frames, _: frames,
 ) -> Path:
-    """Find a drive's landmarks in its label maps, give them identities by LiDAR, write the data set.
+    """Find a drive's landmarks in its label maps or drawn boxes, give them identities by LiDAR, write the data set.
 
-    Frames without a label map help to build the LiDAR map, but do not enter the data set. A drive without
-    LiDAR or poses becomes landmarks without identities.
+    Frames without labels help to build the LiDAR map, but do not enter the data set. A drive without LiDAR
+    or poses becomes landmarks without identities.
     """
-    refuse_to_overwrite(Path(out))
+    out = Path(out)
+    refuse_to_overwrite(out)
     with_scan = [frame for frame in drive.frames if frame.load_points and frame.T_world_camera is not None]
-    reference = build_reference_map(progress(with_scan, "LiDAR map")) if with_scan else None
-
-    labelled = [(f, path) for f, path in zip(drive.frames, drive.image_paths, strict=True) if f.load_semantics]
+    labelled = [
+        (frame, path)
+        for frame, path in zip(drive.frames, drive.image_paths, strict=True)
+        if frame.load_semantics or frame.load_boxes
+    ]
     if not labelled:
         raise DataError(
-            f"drive '{drive.name}' has no semantic labels, and landmarks come from them: put label maps "
-            "beside the images or name their folder with --semantics"
+            f"drive '{drive.name}' has no semantic labels and no boxes, and landmarks come from them: put label maps "
+            "beside the images, name their folder with --semantics, or bring boxes (see `prepare folder --help`)"
         )
-    frames = [frame for frame, _ in labelled]
-    found = [find_landmarks(frame, reference) for frame in progress(frames, "landmarks")]
-    if reference is not None:
-        found = identify(frames, found, corrections)
-    elif corrections is not None:
+    if corrections is not None and not with_scan:
         raise DataError(f"drive '{drive.name}' has no LiDAR, so it has no identities to correct")
 
-    complete = (
-        (replace(frame, landmarks=tuple(landmark for landmark, _ in landmarks)), path)
-        for (frame, path), landmarks in zip(labelled, found, strict=True)
-    )
+    work = open_unfinished(out, drive, config)
+    goes_on = ", going on after an interruption" if any(work.map.glob("*.tiles.npy")) or work.done() else ""
+    reference = None
+    if with_scan:
+        reference = build_reference_map(progress(with_scan, f"LiDAR map{goes_on}"), work.map, config.map)
+    frames = [frame for frame, _ in labelled]
+    work.find_all(frames, progress(frames, "landmarks"), lambda frame: find_landmarks(frame, reference, config))
+    identities = identify(frames, work, corrections, config) if reference is not None else None
+
     source = {**drive.source, "lidar": reference is not None}
-    return write_dataset(out, drive.name, drive.world, complete, source=source, copy_images=copy_images)
+    if config != DEFAULT:
+        source["limits"] = config.model_dump(mode="json", exclude_defaults=True)
+    complete = _complete(labelled, work, identities)
+    folder = work.folder / ("copied" if copy_images else "linked")
+    if reference is not None:
+        _keep_points(folder, frames, reference, config)
+    write_dataset(out, drive.name, drive.world, complete, source=source, copy_images=copy_images, folder=folder)
+    work.remove()
+    return out
 
 
-Found = list[tuple[Landmark, int]]  # a frame's landmarks, each with the number of its pixels
+def _keep_points(folder: Path, frames: Sequence[Frame], reference: ReferenceMap, config: LandmarkConfig) -> None:
+    """Write down what some frames see of the LiDAR map, so that contact sheets can show it without the scans."""
+    for number in sheet_frames(len(frames)):
+        frame = frames[number]
+        if frame.camera is not None and frame.T_world_camera is not None:
+            points = visible_points(reference, frame.camera, frame.T_world_camera, config.positions)
+            step = max(1, len(points.depth) // SHEET_POINTS)
+            write_points(folder, frame.name, np.column_stack([points.pixels, points.depth])[::step])
 
 
-def find_landmarks(frame: Frame, reference: ReferenceMap | None) -> Found:
+def find_landmarks(frame: Frame, reference: ReferenceMap | None, config: LandmarkConfig = DEFAULT) -> Found:
     """A frame's landmarks with boxes, categories and, where the reference map shows them, positions."""
-    semantics = frame.semantics
-    regions = find_regions(semantics) if semantics is not None else []
-    positions: Sequence[tuple[float, float, float] | None] = [None] * len(regions)
+    regions = _regions(frame, config)
+    positions: Sequence[Position | None] = [None] * len(regions)
     if reference is not None and frame.camera is not None and frame.T_world_camera is not None:
-        positions = locate(regions, visible_points(reference, frame.camera, frame.T_world_camera))
+        points = visible_points(reference, frame.camera, frame.T_world_camera, config.positions)
+        positions = locate(regions, points, config)
     return [
         (Landmark(region.box, region.category, position=position), region.area)
         for region, position in zip(regions, positions, strict=True)
     ]
 
 
-def identify(frames: Sequence[Frame], found: Sequence[Found], corrections: Corrections | None) -> list[Found]:
-    """The same landmarks with identities, by association over all frames and the user's corrections."""
-    observations, places = [], []
-    for number, landmarks in enumerate(found):
-        for at, (landmark, area) in enumerate(landmarks):
-            if landmark.position is not None:
-                observations.append(Observation(number, landmark.category, landmark.position, area))
-                places.append((number, at))
+def _regions(frame: Frame, config: LandmarkConfig) -> list[Region]:
+    """Boxes that somebody drew count more than label maps."""
+    if frame.load_boxes is not None:
+        return box_regions(frame.load_boxes())
+    semantics = frame.semantics
+    return find_regions(semantics, config.regions) if semantics is not None else []
+
+
+def identify(
+    frames: Sequence[Frame], work: Unfinished, corrections: Corrections | None, config: LandmarkConfig
+) -> list[int | None]:
+    """The identity of every landmark that has a position, in order, by association and the user's corrections."""
+    seen = Observations.of(
+        (number, landmark.category, landmark.position, area)
+        for number, found in enumerate(work.found(len(frames)))
+        for landmark, area in found
+        if landmark.position is not None
+    )
     up = up_direction([frame.T_world_camera for frame in frames if frame.T_world_camera is not None])
-    identities = associate(observations, up)
-    if corrections is not None:
-        identities = correct(identities, [frames[it.frame].name for it in observations], corrections)
-    identified = [list(landmarks) for landmarks in found]
-    for (number, at), identity in zip(places, identities, strict=True):
-        landmark, area = identified[number][at]
-        identified[number][at] = (replace(landmark, identity=identity), area)
-    return identified
+    identities = associate(seen, up, config.identities)
+    if corrections is None:
+        return identities
+    return correct(identities, [frames[number].name for number in seen.frame], corrections)
+
+
+def _complete(
+    labelled: Sequence[tuple[Frame, Path | None]], work: Unfinished, identities: list[int | None] | None
+) -> Iterator[tuple[Frame, Path | None]]:
+    """The frames with their landmarks, one after the other."""
+    following = iter(identities or ())
+    for (frame, path), found in zip(labelled, work.found(len(labelled)), strict=True):
+        landmarks = tuple(
+            replace(it, identity=next(following)) if identities is not None and it.position is not None else it
+            for it, _ in found
+        )
+        yield replace(frame, landmarks=landmarks), path

@@ -3,6 +3,7 @@
     dataset.json    format, version, name, world, has_identities, source, counts
     frames.jsonl    one line a frame: name, image, image size, time, camera, pose, landmarks
     images/         only if images were copied; otherwise lines point to the originals
+    lidar/          for some frames, points of the LiDAR map as the frame sees them: for contact sheets only
 
 All paths are relative to the folder. It appears under its name only when it is complete.
 """
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import PIL.Image
 from pydantic import ValidationError
 
@@ -30,8 +32,8 @@ from robustmat.dataset.records import (
     record_to_frame,
 )
 from robustmat.errors import DataError
-from robustmat.files import read_json, read_text, write_json
-from robustmat.types import Frame
+from robustmat.files import read_json, read_text, replacing, write_json
+from robustmat.types import Array, Frame
 
 
 @dataclass(frozen=True)
@@ -79,34 +81,53 @@ def write_dataset(
     *,
     source: dict[str, Any],
     copy_images: bool = False,
+    folder: Path | None = None,
 ) -> Path:
     """Write frames, each with the path of its image file, as a data set and return its folder.
 
     Where there is no image file (None), or with `copy_images`, the image goes into the data set. An older
-    data set of that name is replaced, at the very end; any other folder is left alone.
+    data set of that name is replaced, at the very end; any other folder is left alone. Until then all is in
+    `folder`, on the same disk: it stays after an interruption, and images that it holds are not made again.
+    Without one nothing stays.
     """
     path = Path(path)
     refuse_to_overwrite(path)
     path.parent.mkdir(parents=True, exist_ok=True)
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        return _fill(folder, path, name, world, frames, source, copy_images)
     temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
     try:
-        counts = _write_frames(temporary, path, frames, copy_images)
-        header = {
-            "format": FORMAT,
-            "version": VERSION,
-            "name": name,
-            "world": world,
-            "has_identities": counts["identities"] > 0,
-            "source": source,
-            "counts": counts,
-        }
-        write_json(temporary / "dataset.json", header)
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o777 & ~umask)
-        _swap(temporary, path)
+        return _fill(temporary, path, name, world, frames, source, copy_images)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _fill(
+    folder: Path,
+    path: Path,
+    name: str,
+    world: str,
+    frames: Iterable[tuple[Frame, Path | None]],
+    source: dict[str, Any],
+    copy_images: bool,
+) -> Path:
+    """Write the data set into `folder` and then put that at `path`."""
+    counts = _write_frames(folder, path, frames, copy_images)
+    header = {
+        "format": FORMAT,
+        "version": VERSION,
+        "name": name,
+        "world": world,
+        "has_identities": counts["identities"] > 0,
+        "source": source,
+        "counts": counts,
+    }
+    write_json(folder / "dataset.json", header)
+    umask = os.umask(0)
+    os.umask(umask)
+    folder.chmod(0o777 & ~umask)
+    _swap(folder, path)
     return path
 
 
@@ -140,14 +161,38 @@ def _place_image(frame: Frame, image_path: Path | None, folder: Path, final: Pat
     """The image's path relative to the data set, after copying or writing it there if need be."""
     if image_path is not None and not copy:
         return Path(os.path.relpath(image_path.resolve(), final.resolve())).as_posix()
-    (folder / "images").mkdir(exist_ok=True)
-    if image_path is not None:
-        target = folder / "images" / f"{frame.name}{image_path.suffix}"
-        shutil.copyfile(image_path, target)
-    else:
-        target = folder / "images" / f"{frame.name}.png"
-        PIL.Image.fromarray(frame.image).save(target)
+    target = folder / "images" / f"{frame.name}{'.png' if image_path is None else image_path.suffix}"
+    if not target.is_file():
+        with replacing(target) as temporary:
+            if image_path is not None:
+                shutil.copyfile(image_path, temporary)
+            else:
+                PIL.Image.fromarray(frame.image).save(temporary)
     return f"images/{target.name}"
+
+
+SHEET_FRAMES = 12
+
+
+def sheet_frames(count: int) -> list[int]:
+    """Which of `count` frames contact sheets show: some, evenly from the first to the last."""
+    return sorted({round(i * (count - 1) / (SHEET_FRAMES - 1)) for i in range(SHEET_FRAMES)})
+
+
+def write_points(folder: Path, name: str, points: Array) -> None:
+    """Keep LiDAR points [N, 3] (pixel x and y, depth in metres) for the contact sheets, as pixels and centimetres."""
+    whole = np.rint(np.clip(points * (1, 1, 100), 0, 65535)).astype("<u2")
+    with replacing(folder / "lidar" / f"{name}.npy") as temporary:
+        np.save(temporary, whole)
+
+
+def read_points(path: Path, name: str) -> Array | None:
+    """The kept LiDAR points [N, 3] of a frame (pixel x and y, depth in metres), or None."""
+    file = path / "lidar" / f"{name}.npy"
+    try:
+        return np.asarray(np.load(file) * (1, 1, 0.01)) if file.is_file() else None
+    except (OSError, ValueError) as problem:
+        raise DataError(f"kept LiDAR points cannot be read: {file}: {problem}; delete the file") from None
 
 
 def refuse_to_overwrite(path: Path) -> None:

@@ -1,65 +1,79 @@
 """Which observations of a drive are the same object: clusters of positions over frames."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import DBSCAN
 
-from robustmat.types import Array
+from robustmat.landmarks.config import DEFAULT, IdentityConfig
+from robustmat.types import CATEGORIES, Array
 
-CLUSTER_RADIUS = {"pole": 0.6, "traffic_light": 0.6, "traffic_sign": 0.6, "window": 1.0}  # metres
-POLE_HEIGHT_WEIGHT = 0.1  # how much of a pole is seen, and so its mean height, changes from frame to frame
-FEWEST_FRAMES = 3
+Indices = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Observation:
-    """One located landmark: in which frame (by index), what, where, and how many pixels it covers."""
+class Observations:
+    """Located landmarks, column by column: this is all that identities follow from."""
 
-    frame: int
-    category: str
-    position: tuple[float, float, float]
-    area: int
+    frame: Indices  # [N], in the order of time
+    category: Indices  # [N], index into CATEGORIES
+    position: Array  # [N, 3], world metres
+    area: Indices  # [N], pixels that it covers
+
+    @staticmethod
+    def of(rows: Iterable[tuple[int, str, tuple[float, float, float], int]]) -> "Observations":
+        """From (frame, category, position, area) of each."""
+        numbers = ((frame, CATEGORIES.index(category), position, area) for frame, category, position, area in rows)
+        table = np.fromiter(numbers, dtype=[("frame", "i8"), ("category", "i8"), ("position", "f8", 3), ("area", "i8")])
+        return Observations(table["frame"], table["category"], table["position"], table["area"])
 
 
-def associate(observations: Sequence[Observation], up: Array) -> list[int | None]:
+def associate(seen: Observations, up: Array, config: IdentityConfig = DEFAULT.identities) -> list[int | None]:
     """An identity, counted from 0 in order of first sight, or None, for each observation.
 
     Two observations of one frame are never one object: where a cluster holds two (a pole cut in pieces by a
     sign or a branch), the larger keeps the identity and the other goes without. So do sightings far from
-    the middle of a cluster that chained on from object to object. An identity seen in fewer than 3 frames
-    is noise.
+    the middle of a cluster that chained on from object to object. An identity seen in too few frames is noise.
     """
-    identities: list[int | None] = [None] * len(observations)
-    clusters: list[NDArray[np.intp]] = []
-    for category, radius in CLUSTER_RADIUS.items():
-        members = np.array([i for i, it in enumerate(observations) if it.category == category], dtype=np.intp)
+    clusters: list[Indices] = []
+    for number, category in enumerate(CATEGORIES):
+        members = np.flatnonzero(seen.category == number)
         if not len(members):
             continue
-        positions = np.array([observations[i].position for i in members])
+        radius = config.cluster_radius(category)
+        positions = seen.position[members]
         if category == "pole":
-            positions = positions - (1 - POLE_HEIGHT_WEIGHT) * np.outer(positions @ up, up)
-        labels = DBSCAN(eps=radius, min_samples=FEWEST_FRAMES).fit_predict(positions)
-        for label in range(labels.max() + 1):
-            middle = np.median(positions[labels == label], axis=0)
-            near = np.linalg.norm(positions - middle, axis=1) <= 2 * radius
-            clusters.append(members[(labels == label) & near])
+            positions = positions - (1 - config.pole_height_weight) * np.outer(positions @ up, up)
+        labels = DBSCAN(eps=radius, min_samples=config.fewest_frames).fit_predict(positions)
+        for cluster in _groups(labels):
+            middle = np.median(positions[cluster], axis=0)
+            near = np.linalg.norm(positions[cluster] - middle, axis=1) <= 2 * radius
+            clusters.append(members[cluster[near]])
 
-    kept = [_one_per_frame(cluster, observations) for cluster in clusters]
-    kept = [cluster for cluster in kept if len(cluster) >= FEWEST_FRAMES]
-    for identity, cluster in enumerate(sorted(kept, key=min)):
-        for i in cluster:
+    objects = [_one_per_frame(cluster, seen) for cluster in clusters]
+    objects = [sightings for sightings in objects if len(sightings) >= config.fewest_frames]
+    identities: list[int | None] = [None] * len(seen.frame)
+    for identity, sightings in enumerate(sorted(objects, key=min)):
+        for i in sightings:
             identities[i] = identity
     return identities
 
 
-def _one_per_frame(cluster: NDArray[np.intp], observations: Sequence[Observation]) -> list[int]:
+def _groups(labels: NDArray[np.intp]) -> list[Indices]:
+    """The members of each cluster, in their order; label -1 is none."""
+    order = np.argsort(labels, kind="stable")
+    bounds = np.searchsorted(labels[order], np.arange(labels.max(initial=-1) + 2))
+    return [order[start:stop] for start, stop in pairwise(bounds.tolist())]
+
+
+def _one_per_frame(cluster: Indices, seen: Observations) -> list[int]:
     largest: dict[int, int] = {}
     for i in cluster.tolist():
-        frame = observations[i].frame
-        if frame not in largest or observations[i].area > observations[largest[frame]].area:
+        frame = int(seen.frame[i])
+        if frame not in largest or seen.area[i] > seen.area[largest[frame]]:
             largest[frame] = i
     return sorted(largest.values())
 

