@@ -9,17 +9,19 @@ from robustmat.models.presets import VARIANTS, preset
 from robustmat.models.robustmat import ModelConfig, RobustMat
 from robustmat.models.solvers import SOLVERS
 from robustmat.models.vertex import VERTEX_FIELDS
+from robustmat.models.weights import Checkpoint, Decision, Provenance
 
 SMALL: dict[str, Any] = {
     "patch": {"size": 16},
     "vertex": {"stem_channels": 8, "channels": 8, "embedding_dim": 16, "pooling_grid": 2},
     "similarity_hidden": [16, 8],
 }
+UNDECIDED = Decision(threshold=0.0, match_threshold=0.0, slope=1.0, intercept=0.0)
 
 
 def small(variant: str = "full", **changes: Any) -> ModelConfig:
     vertex = {**SMALL["vertex"], **changes.pop("vertex", {})}
-    return preset("street", variant, {**SMALL, "vertex": vertex, **changes})
+    return preset("street", variant, {**SMALL, "joint": {"width": 16}, "vertex": vertex, **changes})
 
 
 ALL_CONFIGS: dict[str, ModelConfig] = {
@@ -38,7 +40,18 @@ ALL_CONFIGS: dict[str, ModelConfig] = {
     "not normalised": small(vertex={"normalize": False}),
     "five neighbours": small(graph={"num_neighbors": 5}),
     "longer times": small(vertex={"end_time": 2.0}, graph={"end_time": 2.0}),
+    "without context": small(patch={"size": 16, "context": None}),
+    "adaptive joint diffusion": small(joint={"width": 16, "solver": {"name": "dopri5"}}),
 }
+
+
+def untrained(
+    config: ModelConfig | None = None, decision: Decision = UNDECIDED, provenance: Provenance | None = None
+) -> Checkpoint:
+    """A checkpoint with random weights that decides the same way whatever the evidence."""
+    config = config or small()
+    decisions = dict.fromkeys(config.evidence, decision)
+    return Checkpoint("test", seeded(config), decisions, provenance or Provenance())
 
 
 def seeded(config: ModelConfig, seed: int = 0) -> RobustMat:

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import scene
-from models_for_tests import seeded, small
-from robustmat.models.weights import Checkpoint, Decision, Provenance, save_checkpoint
+from models_for_tests import untrained
+from robustmat.models.weights import Decision, Provenance, save_checkpoint
 
 VERBS = ["demo", "match", "simulate", "prepare", "inspect", "perturb", "train", "evaluate", "models"]
 
@@ -29,12 +29,8 @@ def run(*arguments: object, check: bool = True) -> subprocess.CompletedProcess[s
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkpoint, two images with boxes, and a drive in KITTI's layout."""
     root = tmp_path_factory.mktemp("cli")
-    save_checkpoint(
-        root / "model",
-        Checkpoint(
-            "model", seeded(small()), Decision(threshold=0.0, slope=2, intercept=-2), Provenance(drives=("seen",))
-        ),
-    )
+    decision = Decision(threshold=0.0, match_threshold=0.0, slope=2, intercept=-2)
+    save_checkpoint(root / "model", untrained(decision=decision, provenance=Provenance(drives=("seen",))))
     for seed, name in enumerate("ab"):
         pixels = np.random.default_rng(seed).integers(0, 256, (60, 90, 3)).astype(np.uint8)
         cv2.imwrite(str(root / f"{name}.png"), pixels)

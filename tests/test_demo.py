@@ -6,14 +6,13 @@ from pathlib import Path
 import cv2
 from typer.testing import CliRunner
 
-from models_for_tests import seeded, small
+from models_for_tests import untrained
 from robustmat.cli import app
-from robustmat.models.weights import Checkpoint, Decision, Provenance, save_checkpoint
+from robustmat.models.weights import save_checkpoint
 
 
 def test_the_demo_matches_a_frame_pair_worth_looking_at_and_writes_its_report(tmp_path: Path) -> None:
-    decision = Decision(threshold=0.0, slope=1.0, intercept=0.0)
-    folder = save_checkpoint(tmp_path / "model", Checkpoint("model", seeded(small()), decision, Provenance()))
+    folder = save_checkpoint(tmp_path / "model", untrained())
     done = CliRunner().invoke(app, ["demo", "--out", str(tmp_path / "out"), "--checkpoint", str(folder)])
     assert done.exit_code == 0, done.output
     found = json.loads((tmp_path / "out" / "matches.json").read_text())

@@ -4,17 +4,17 @@ import json
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from robustmat.dataset.pairs import draw_frame_pairs
+from robustmat.dataset.pairs import draw_frame_pairs, draw_pairs
 from robustmat.dataset.store import LandmarkDataset
 from robustmat.dataset.truth import read_truth
 from robustmat.errors import ConfigError, DataError
+from robustmat.evaluation.decide import embed_sample, fit_decision, score_frames
 from robustmat.evaluation.evaluate import evaluate
 from robustmat.evaluation.predictions import Predictions, read_predictions, write_predictions
 from robustmat.evaluation.references import (
@@ -30,9 +30,10 @@ from robustmat.evaluation.references import (
     write_examples,
 )
 from robustmat.evaluation.report import compare_rows, make_report
-from robustmat.evaluation.scoring import hide_truth, score_candidates
+from robustmat.evaluation.scoring import hide_truth, views_of
 from robustmat.matching.assign import mutual_best
-from robustmat.perturb import parse, psnr
+from robustmat.models.weights import Provenance
+from robustmat.perturb import CLEAN, parse, psnr
 from robustmat.types import Array, Frame, Match, MatchResult
 from small_world import drive, make_boards
 
@@ -60,7 +61,8 @@ class Judge:
     """A matcher for tests: remembers what it was shown and scores with a given function of two identities."""
 
     def __init__(self, datasets: list[LandmarkDataset], rule: Any, threshold: float = 0.5) -> None:
-        self.name, self.threshold, self.rule = "judge", threshold, rule
+        self.name, self.rule = "judge", rule
+        self.threshold = self.match_threshold = threshold
         self.shown: list[Frame] = []
         # Frames come without identities; the judge looks them up by their boxes.
         self.identity = {mark.box: mark.identity for it in datasets for frame in it.frames for mark in frame.landmarks}
@@ -79,8 +81,8 @@ class Judge:
 
     def match(self, a: Frame, b: Frame) -> MatchResult:
         score = self.score(a, b)
-        matches = tuple(Match(i, j, score[i, j], 1.0) for i, j in mutual_best(score, self.threshold))
-        return MatchResult(a.landmarks, b.landmarks, matches, score, score, self.threshold)
+        matches = tuple(Match(i, j, score[i, j], 1.0) for i, j in mutual_best(score, self.match_threshold))
+        return MatchResult(a.landmarks, b.landmarks, matches, score, score, self.match_threshold)
 
 
 def same(first: int | None, second: int | None) -> float:
@@ -286,7 +288,8 @@ def test_matches_with_landmarks_nobody_knows_count_neither_way() -> None:
 def test_references_stand_where_they_must(with_references: tuple[dict[str, Any], Predictions]) -> None:
     report, _ = with_references
     rows = report["references"]
-    assert list(rows) == ["always-match", "same-class", "box-geometry", "cross-correlation"]
+    classic = ["root-sift", "vgg", "boost-desc"]
+    assert list(rows) == ["always-match", "same-class", "box-geometry", "cross-correlation", *classic]
     assert rows["always-match"]["f1"] == pytest.approx(6 / 7, abs=0.01)
     assert rows["always-match"]["roc_auc"] == rows["same-class"]["roc_auc"] == 0.5
     assert rows["always-match"]["match_recall"] < 0.6
@@ -304,7 +307,8 @@ def test_class_alone_helps_against_random_negatives_only() -> None:
 
 def test_without_training_side_the_fitted_row_is_left_out_with_its_reason() -> None:
     references = make_references()
-    assert [row.name for row in references.rows] == ["always-match", "same-class", "cross-correlation"]
+    known = ["always-match", "same-class", "cross-correlation", "root-sift", "vgg", "boost-desc"]
+    assert [row.name for row in references.rows] == known
     assert "--reference-data" in references.omitted["box-geometry"]
 
 
@@ -338,7 +342,7 @@ def test_every_reference_matches_one_to_one_and_above_its_threshold(geometry: Bo
         result = matcher.match(a, b)
         assert len(result.matches) > 0
         assert len({it.a for it in result.matches}) == len({it.b for it in result.matches}) == len(result.matches)
-        assert all(it.score >= matcher.threshold for it in result.matches)
+        assert all(it.score >= matcher.match_threshold for it in result.matches)
 
 
 def test_cross_correlation_of_a_patch_with_itself_is_one() -> None:
@@ -348,14 +352,28 @@ def test_cross_correlation_of_a_patch_with_itself_is_one() -> None:
 
 
 def test_candidates_are_all_of_them_and_not_three_to_one() -> None:
-    scores, labels = score_candidates(Judge([DRIVE], same), [DRIVE])
-    np.testing.assert_array_equal(scores == 1, labels)
+    sample, judge = draw_pairs([DRIVE]), Judge([DRIVE], same)
+    views = views_of(sample.frame_pairs, CLEAN, "both")
+    found = score_frames(judge, embed_sample(judge, sample), sample.truth, views)
+    np.testing.assert_array_equal(found.score == 1, found.right)
+    assert (found.best >= found.right).all()  # a right pair scores best; of an unmatched rest, some is best as well
     truth = read_truth([DRIVE])
     total = sum(
         len(truth.frame(a).landmarks) * len(truth.frame(b).landmarks) for a, b in draw_frame_pairs(truth, 300, 0)
     )
-    assert len(scores) == total  # boards stand 4 m apart: nothing is ambiguous
-    assert labels.mean() < 0.5
+    assert len(found.score) == total  # boards stand 4 m apart: nothing is ambiguous
+    assert found.right.mean() < 0.5
+
+
+def test_a_fitted_decision_separates_what_can_be_separated() -> None:
+    """Right pairs score 0.8, wrong ones 0.3: both thresholds must lie between, the probability must rise."""
+    judge = Judge([DRIVE], lambda a, b: 0.8 if a == b else 0.3, threshold=0.9)
+    sample = draw_pairs([DRIVE])
+    decision = fit_decision(judge, embed_sample(judge, sample), sample).decision
+    assert 0.3 < decision.threshold < 0.8
+    assert 0.3 < decision.match_threshold <= 0.8
+    assert decision.probability(np.array(0.8)) > 0.9
+    assert decision.probability(np.array(0.3)) < 0.1
 
 
 def test_data_sets_without_identities_are_refused() -> None:
@@ -372,7 +390,7 @@ def test_progress_is_told_what_is_going_on() -> None:
 
     evaluate(AlwaysMatch(), [DRIVE], references=make_references(), resamples=5, progress=progress)
     assert [what for what, _ in told] == ["embedding frames", "matching"]
-    assert told[1][1] == 4
+    assert told[1][1] == 7  # the matcher and six references
 
 
 def run_command(
@@ -384,11 +402,10 @@ def run_command(
     from robustmat.cli import app
 
     judge = Judge([DRIVE], same)
-    judge.trained_on = trained_on  # type: ignore[attr-defined]
-    judge.provenance = SimpleNamespace(validation_drives=validated_on)  # type: ignore[attr-defined]
+    provenance = Provenance(drives=trained_on, validation_drives=validated_on)
     short, other = replace(DRIVE, frames=DRIVE.frames[::2]), replace(TRAINING, frames=TRAINING.frames[::2])
     opened = {"test": short, "train": other}
-    monkeypatch.setattr("robustmat.matching.load", lambda name: judge)
+    monkeypatch.setattr("robustmat.evaluation.methods.load_method", lambda method, name: (judge, provenance))
     monkeypatch.setattr("robustmat.models.weights.find_checkpoint", Path)
     monkeypatch.setattr("robustmat.dataset.store.open_dataset", lambda path: opened[str(path)])
     return CliRunner().invoke(app, ["evaluate", *arguments])

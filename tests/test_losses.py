@@ -6,6 +6,7 @@ import torch
 
 from models_for_tests import seeded, small
 from robustmat.dataset.batches import Batch, FramePair
+from robustmat.dataset.placement import PLACEMENT_NUMBERS
 from robustmat.dataset.truth import AMBIGUOUS, MATCHED, UNMATCHED
 from robustmat.models.robustmat import PairLogits
 from robustmat.models.vertex import Evolved
@@ -132,10 +133,12 @@ def two_frame_batch() -> Batch:
     label = np.array([[MATCHED, UNMATCHED], [UNMATCHED, MATCHED], [UNMATCHED, AMBIGUOUS]], np.int8)
     index = np.array([[1], [2], [0], [4], [3]])
     return Batch(
-        rng.integers(0, 256, (5, 16, 16, 3)).astype(np.uint8),
-        index,
-        np.ones((5, 1), bool),
-        (FramePair(slice(0, 3), slice(3, 5), label),),
+        patches=rng.integers(0, 256, (5, 16, 16, 6)).astype(np.uint8),
+        placement=rng.normal(size=(5, PLACEMENT_NUMBERS)).astype(np.float32),
+        index=index,
+        mask=np.ones((5, 1), bool),
+        pairs=(FramePair(slice(0, 3), slice(3, 5), label),),
+        frames=(0, 1),
     )
 
 
@@ -147,6 +150,7 @@ def test_the_objective_is_the_weighted_sum_of_its_terms() -> None:
         vertex_regularizer=0.2,
         graph_regularizer=0.3,
         graph_loss_weight=0.4,
+        joint_weight=0.8,
     )
     losses = {
         name: value.item() for name, value in batch_losses(seeded(config.model), two_frame_batch(), config).items()
@@ -157,17 +161,18 @@ def test_the_objective_is_the_weighted_sum_of_its_terms() -> None:
         + 0.6 * losses["contrastive"]
         + 0.2 * losses["vertex_quotient"]
         + 0.3 * losses["graph_quotient"]
+        + 0.8 * losses["joint"]
     )
     assert losses["loss"] == pytest.approx(expected, rel=1e-5)
 
 
 def test_ambiguous_pairs_do_not_touch_the_objective() -> None:
     """Changing the only landmark pair that is ambiguous in label changes nothing but through its other pairs."""
-    config = TrainingConfig(model=small("ode-only"), graph_loss_weight=0.4)
+    config = TrainingConfig(model=small("ode-only", joint=None), graph_loss_weight=0.4)
     model, batch = seeded(config.model), two_frame_batch()
     losses = batch_losses(model, batch, config)
     embeddings = model.embed(
-        torch.from_numpy(((batch.patches - np.array([95.0, 99, 96])) / 64).astype(np.float32).transpose(0, 3, 1, 2)),
+        torch.from_numpy(((batch.patches - [95.0, 99, 96] * 2) / 64).astype(np.float32).transpose(0, 3, 1, 2)),
         torch.from_numpy(batch.index),
         torch.from_numpy(batch.mask),
     ).vertex

@@ -1,6 +1,7 @@
 """From two frames to one-to-one matches."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import cv2
@@ -11,11 +12,11 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import robustmat
-from models_for_tests import seeded, small
-from robustmat.errors import InputError
+from models_for_tests import small, untrained
+from robustmat.errors import ConfigError, InputError
 from robustmat.matching.assign import mutual_best
 from robustmat.matching.matcher import RobustMatcher
-from robustmat.models.weights import Checkpoint, Decision, Provenance
+from robustmat.models.weights import Decision
 from robustmat.types import Frame, Landmark
 
 scores = arrays(np.float64, st.tuples(st.integers(0, 6), st.integers(0, 6)), elements=st.floats(0, 2))
@@ -23,8 +24,7 @@ scores = arrays(np.float64, st.tuples(st.integers(0, 6), st.integers(0, 6)), ele
 
 @pytest.fixture
 def matcher() -> RobustMatcher:
-    decision = Decision(threshold=0.0, slope=2.0, intercept=-1.0)
-    return RobustMatcher(Checkpoint("test", seeded(small()), decision, Provenance()))
+    return RobustMatcher(untrained(decision=Decision(threshold=0.0, match_threshold=0.0, slope=2.0, intercept=-1.0)))
 
 
 def picture(seed: int = 0) -> np.ndarray:
@@ -97,7 +97,7 @@ def test_duplicate_boxes_do_not_break_matching(matcher: RobustMatcher) -> None:
 def test_categories_match_their_own_kind_unless_told_otherwise() -> None:
     signs = Frame("signs", picture, (Landmark((5, 5, 20, 40), "traffic_sign"),))
     poles = Frame("poles", picture, (Landmark((5, 5, 20, 40), "pole"),))
-    checkpoint = Checkpoint("test", seeded(small()), Decision(threshold=0, slope=1, intercept=0), Provenance())
+    checkpoint = untrained()
     assert not RobustMatcher(checkpoint).match(signs, poles).matches
     assert RobustMatcher(checkpoint, same_category=False).match(signs, poles).matches
 
@@ -163,11 +163,35 @@ def test_a_frame_put_together_by_hand_is_checked_too(matcher: RobustMatcher, pix
 
 
 def test_embeddings_of_another_checkpoint_are_refused(matcher: RobustMatcher) -> None:
-    wide = seeded(small(vertex={"embedding_dim": 32}))
-    decision = Decision(threshold=0, slope=1, intercept=0)
-    other = RobustMatcher(Checkpoint("other", wide, decision, Provenance()))
+    other = RobustMatcher(untrained(small(vertex={"embedding_dim": 32})))
     with pytest.raises(InputError, match="embedded with another checkpoint"):
         matcher.match(frame(2), other.embed(frame(2)))
+
+
+def test_evidence_a_checkpoint_does_not_have_is_refused_by_name() -> None:
+    with pytest.raises(ConfigError, match=r"cannot score by evidence 'placements' .*did you mean 'placement'"):
+        RobustMatcher(untrained(), evidence="placements")
+    with pytest.raises(ConfigError, match="cannot score by evidence 'frames'"):
+        RobustMatcher(untrained(small(joint=None)), evidence="frames")
+
+
+def test_only_placement_evidence_sees_where_boxes_stand_and_only_frames_see_rivals() -> None:
+    """The same pixels under moved boxes: patches are equal, placements are not; then a rival joins the frame."""
+    grey = Frame("grey", lambda: np.full((60, 90, 3), 90, np.uint8), frame(3).landmarks)
+    moved = replace(
+        grey,
+        landmarks=tuple(replace(it, box=(it.box[0] + 40, *it.box[1:2], it.box[2] + 40, 40.0)) for it in grey.landmarks),
+    )
+    fewer = replace(grey, landmarks=grey.landmarks[:2])
+    for evidence, sees_boxes, sees_rivals in (
+        ("pair", False, False),
+        ("frames", False, True),
+        ("placement", True, True),
+    ):
+        matcher = RobustMatcher(untrained(small(patch={"size": 16, "context": None, "margin": 0})), evidence=evidence)
+        scores = [matcher.match(grey, it).score for it in (grey, moved, fewer)]
+        assert np.allclose(scores[0], scores[1]) != sees_boxes
+        assert np.allclose(scores[0][:, :2], scores[2], rtol=1e-4) != sees_rivals
 
 
 def test_boxes_reaching_over_the_border_are_clipped(tmp_path: Path) -> None:

@@ -5,10 +5,12 @@ import pytest
 import torch
 
 from models_for_tests import ALL_CONFIGS, seeded, small
-from robustmat.matching.matcher import embed_boxes
+from robustmat.dataset.placement import PLACEMENT_NUMBERS
+from robustmat.matching.matcher import embed_landmarks
 from robustmat.models.presets import preset
-from robustmat.models.robustmat import ModelConfig, RobustMat
+from robustmat.models.robustmat import Embeddings, ModelConfig, RobustMat
 from robustmat.models.summary import summarize
+from robustmat.types import CATEGORIES, Landmark
 
 BOXES = [
     (10, 10, 30, 60),
@@ -18,6 +20,7 @@ BOXES = [
     (12, 40, 50, 80),
     (100, 10, 118, 30),
 ]
+LANDMARKS = [Landmark(box, CATEGORIES[number % 3]) for number, box in enumerate(BOXES)]
 every_config = pytest.mark.parametrize("config", ALL_CONFIGS.values(), ids=list(ALL_CONFIGS))
 
 
@@ -25,11 +28,15 @@ def picture(seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, 256, (100, 120, 3)).astype(np.uint8)
 
 
+def patches_of(config: ModelConfig, count: int) -> torch.Tensor:
+    return torch.randn(count, config.patch.channels, 16, 16)
+
+
 @every_config
 def test_embedding_alone_equals_embedding_in_a_batch(config: ModelConfig) -> None:
     """A calm frame of four landmarks and a violent one of two, whose graphs are padded: together and apart."""
     model = seeded(config)
-    patches = torch.randn(6, 3, 16, 16) * torch.tensor([0.1, 0.2, 0.5, 1, 5, 10])[:, None, None, None]
+    patches = patches_of(config, 6) * torch.tensor([0.1, 0.2, 0.5, 1, 5, 10])[:, None, None, None]
     index = torch.tensor([[0, 1, 2], [1, 2, 3], [2, 0, 3], [3, 1, 0], [4, 5, 4], [5, 4, 4]])
     mask = torch.tensor([[True, True, True]] * 4 + [[True, True, False]] * 2)
     with torch.inference_mode():
@@ -43,34 +50,45 @@ def test_embedding_alone_equals_embedding_in_a_batch(config: ModelConfig) -> Non
             assert torch.allclose(alone, together.vertex[row], atol=1e-5)
 
 
+def embedded(model: RobustMat, seed: int, landmarks: list[Landmark] = LANDMARKS) -> Embeddings:
+    return embed_landmarks(model, picture(seed), landmarks)
+
+
 @every_config
 def test_score_is_symmetric_and_in_range(config: ModelConfig) -> None:
     model = seeded(config)
-    a, b = embed_boxes(model, picture(0), BOXES), embed_boxes(model, picture(1), BOXES[:4])
-    with torch.inference_mode():
-        forward, backward = model.score(model.compare(a, b)), model.score(model.compare(b, a))
-    assert forward.shape == (6, 4)
-    assert torch.allclose(forward, backward.T, atol=1e-6)
-    assert forward.std() > 0
-    assert 0 <= forward.min() <= forward.max() <= (2 if config.score == "both" else 1)
+    a, b = embedded(model, 0), embedded(model, 1, LANDMARKS[:4])
+    for evidence in config.evidence:
+        with torch.inference_mode():
+            forward, backward = model.match_score(a, b, evidence), model.match_score(b, a, evidence)
+        assert forward.shape == (6, 4)
+        assert torch.allclose(forward, backward.T, atol=1e-6)
+        assert forward.std() > 0
+        assert 0 <= forward.min() <= forward.max() <= (2 if config.score == "both" and evidence == "pair" else 1)
 
 
 @every_config
-def test_embeddings_do_not_depend_on_the_order_of_landmarks(config: ModelConfig) -> None:
+def test_embeddings_and_scores_do_not_depend_on_the_order_of_landmarks(config: ModelConfig) -> None:
     model = seeded(config)
     order = [3, 0, 5, 1, 4, 2]
-    plain, shuffled = (embed_boxes(model, picture(), boxes) for boxes in (BOXES, [BOXES[i] for i in order]))
+    plain, shuffled = (embedded(model, 0, it) for it in (LANDMARKS, [LANDMARKS[i] for i in order]))
     assert torch.allclose(plain.vertex[order], shuffled.vertex, atol=1e-5)
     assert torch.allclose(plain.graph[order], shuffled.graph, atol=1e-5)
+    other = embedded(model, 1)
+    for evidence in config.evidence:
+        with torch.inference_mode():
+            scores = [model.match_score(it, other, evidence) for it in (plain, shuffled)]
+        assert torch.allclose(scores[0][order], scores[1], atol=1e-5)
 
 
 @every_config
 def test_every_parameter_gets_a_finite_gradient(config: ModelConfig) -> None:
     model = seeded(config).train()
-    patches = torch.randn(6, 3, 16, 16)
+    patches = patches_of(config, 6)
     index = torch.tensor([[1, 2], [0, 2], [0, 1], [4, 5], [3, 5], [3, 4]])
-    embeddings = model.embed(patches, index, torch.ones(6, 2, dtype=torch.bool))
-    model.score(model.compare(embeddings, embeddings)).square().sum().backward()
+    placement = torch.randn(6, PLACEMENT_NUMBERS)
+    embeddings = model.embed(patches, index, torch.ones(6, 2, dtype=torch.bool), placement)
+    sum(model.match_score(embeddings, embeddings, it).square().sum() for it in config.evidence).backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name
         assert parameter.grad.isfinite().all(), name
@@ -82,19 +100,21 @@ def test_every_parameter_gets_a_finite_gradient(config: ModelConfig) -> None:
 @pytest.mark.parametrize("solver", ["rk4", "dopri5"])
 def test_frames_with_few_landmarks_embed(count: int, center: bool, solver: str) -> None:
     model = seeded(small(graph={"include_center": center, "pooling": "mean", "solver": {"name": solver}}))
-    embeddings = embed_boxes(model, picture(), BOXES[:count])
+    embeddings = embedded(model, 0, LANDMARKS[:count])
     assert embeddings.vertex.shape == embeddings.graph.shape == (count, 16)
     assert embeddings.graph.isfinite().all()
     with torch.inference_mode():
-        assert model.score(model.compare(embeddings, embed_boxes(model, picture(1), BOXES))).shape == (
-            count,
-            6,
-        )
+        for evidence in model.config.evidence:
+            score = model.match_score(embeddings, embedded(model, 1), evidence)
+            assert score.shape == (count, 6)
+            assert score.isfinite().all()
 
 
 def test_end_time_zero_leaves_the_state_as_it_was() -> None:
     model = seeded(small(vertex={"end_time": 0.0}, graph={"end_time": 0.0}))
-    embeddings = model.embed(torch.randn(3, 3, 16, 16), torch.tensor([[1, 2]] * 3), torch.ones(3, 2, dtype=torch.bool))
+    embeddings = model.embed(
+        patches_of(model.config, 3), torch.tensor([[1, 2]] * 3), torch.ones(3, 2, dtype=torch.bool)
+    )
     for evolved in (embeddings.vertex_evolved, embeddings.graph_evolved):
         assert evolved is not None
         assert torch.equal(evolved.initial, evolved.final)

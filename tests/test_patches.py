@@ -56,6 +56,31 @@ def test_a_long_box_is_padded_with_the_mean_color() -> None:
     assert (to_input(patch[None], config)[0, :, :, 0] == 0).all()  # padding is zero to the network
 
 
+def test_context_shows_the_surroundings_where_they_are_and_the_mean_color_beyond_the_image() -> None:
+    """A box of 16 x 16 with context 2 shows 32 x 32 pixels, one each: no scaling, so pixels can be compared."""
+    image = np.random.default_rng(0).integers(0, 256, (60, 80, 3)).astype(np.uint8)
+    config = PatchConfig(size=32, context=2.0, mean_color=(10.0, 20.0, 30.0))
+    inside, corner = cut_patches(image, [(32, 22, 48, 38), (0, 0, 16, 16)], config)
+    assert (inside[..., 3:] == image[14:46, 24:56]).all()
+    assert (corner[8:, 8:, 3:] == image[:24, :24]).all()
+    assert (corner[:8, :, 3:] == (10, 20, 30)).all()
+    assert (corner[:, :8, 3:] == (10, 20, 30)).all()
+
+
+@given(
+    x=st.floats(-50, 330),
+    y=st.floats(-50, 130),
+    width=st.floats(0.1, 400),
+    height=st.floats(0.1, 400),
+    context=st.floats(1, 6),
+)
+def test_any_box_has_a_context_view(x: float, y: float, width: float, height: float, context: float) -> None:
+    image = np.full((120, 320, 3), 200, np.uint8)
+    patches = cut_patches(image, [(x, y, x + width, y + height)], PatchConfig(size=16, context=context))
+    assert patches.shape == (1, 16, 16, 6)
+    assert to_input(patches, PatchConfig(size=16, context=context)).shape == (1, 6, 16, 16)
+
+
 def test_cropping_does_not_change_the_image() -> None:
     image = np.random.default_rng(0).integers(0, 256, (60, 80, 3)).astype(np.uint8)
     before = image.copy()

@@ -1,5 +1,6 @@
 """Training: it learns, it repeats to the byte, and it survives a kill."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from models_for_tests import SMALL
+from models_for_tests import SMALL, untrained
 from robustmat.dataset.batches import build_bank, draw_batch
 from robustmat.dataset.splits import split_last_third
 from robustmat.dataset.store import LandmarkDataset
@@ -16,7 +17,7 @@ from robustmat.errors import ConfigError, DataError
 from robustmat.evaluation.evaluate import evaluate
 from robustmat.matching import load
 from robustmat.models.presets import preset
-from robustmat.models.weights import load_checkpoint
+from robustmat.models.weights import Provenance, load_checkpoint
 from robustmat.perturb import parse
 from robustmat.training.config import TrainingConfig, load_training_config
 from robustmat.training.run import choose_validation, train
@@ -87,6 +88,21 @@ def test_a_run_refuses_to_mix_configurations(drives: tuple[LandmarkDataset, Land
         train(quick(steps=3), drives[:1], drives[1:], tmp_path / "run", resume=True)
 
 
+def test_fine_tuning_starts_from_given_weights_and_remembers_their_drives(
+    drives: tuple[LandmarkDataset, LandmarkDataset], tmp_path: Path
+) -> None:
+    provenance = Provenance(drives=("simulated",))
+    start = replace(untrained(quick().model, provenance=provenance), name="start")
+    best = train(quick(steps=1, learning_rate=1e-12), drives[:1], drives[1:], tmp_path / "run", start=start)
+    tuned = load_checkpoint(best)
+    for name, weight in start.model.state_dict().items():
+        assert torch.allclose(tuned.model.state_dict()[name], weight, atol=1e-6), name
+    assert tuned.provenance.drives == tuple(sorted({"simulated", drives[0].name}))
+    other = untrained(preset("street", changes=SMALL | {"similarity_hidden": [4]}))
+    with pytest.raises(ConfigError, match="another model configuration"):
+        train(quick(steps=1), drives[:1], drives[1:], tmp_path / "other", start=other)
+
+
 def test_a_run_that_could_not_start_leaves_its_folder_free(
     drives: tuple[LandmarkDataset, LandmarkDataset], tmp_path: Path
 ) -> None:
@@ -106,7 +122,7 @@ def test_training_learns_to_match_a_street_it_has_not_seen(tmp_path: Path) -> No
     checkpoint = load_checkpoint(best)
     assert checkpoint.provenance.drives == ("drive0", "drive1", "drive2")
     assert checkpoint.provenance.validation_drives == ("drive3",)
-    assert checkpoint.decision.slope > 0  # a higher score is a higher probability
+    assert checkpoint.decisions["placement"].slope > 0  # a higher score is a higher probability
     curves = EventAccumulator(str(tmp_path / "run" / "curves"))
     curves.Reload()
     assert [it.step for it in curves.Scalars("validation/f1")] == [40, 80, 120]

@@ -7,20 +7,20 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from models_for_tests import ALL_CONFIGS, seeded, small
+from models_for_tests import ALL_CONFIGS, untrained
+from robustmat.dataset.placement import PLACEMENT_NUMBERS
 from robustmat.errors import ConfigError, RobustMatError, WeightsError
 from robustmat.models.presets import preset
 from robustmat.models.robustmat import ModelConfig
-from robustmat.models.weights import Checkpoint, Decision, Provenance, load_checkpoint, save_checkpoint
+from robustmat.models.weights import Decision, Provenance, load_checkpoint, save_checkpoint
 
-DECISION = Decision(threshold=1.2, slope=5.0, intercept=-6.0)
+DECISION = Decision(threshold=1.2, match_threshold=1.4, slope=5.0, intercept=-6.0)
 
 
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
-    model = seeded(small())
     provenance = Provenance(drives=("a", "b"), licence="Apache-2.0", seed=3)
-    return save_checkpoint(tmp_path / "model", Checkpoint("model", model, DECISION, provenance))
+    return save_checkpoint(tmp_path / "model", untrained(decision=DECISION, provenance=provenance))
 
 
 def edit_header(folder: Path, **changes: object) -> None:
@@ -30,19 +30,20 @@ def edit_header(folder: Path, **changes: object) -> None:
 
 @pytest.mark.parametrize("config", ALL_CONFIGS.values(), ids=list(ALL_CONFIGS))
 def test_saving_and_loading_gives_the_same_scores(config: ModelConfig, tmp_path: Path) -> None:
-    model = seeded(config)
-    folder = save_checkpoint(tmp_path, Checkpoint("m", model, DECISION, Provenance()))
-    loaded = load_checkpoint(folder)
-    patches = torch.randn(4, 3, 16, 16)
+    saved = untrained(config, DECISION)
+    loaded = load_checkpoint(save_checkpoint(tmp_path, saved))
+    patches = torch.randn(4, config.patch.channels, 16, 16)
+    placement = torch.randn(4, PLACEMENT_NUMBERS)
     index, mask = torch.tensor([[1], [2], [3], [0]]), torch.ones(4, 1, dtype=torch.bool)
     with torch.inference_mode():
-        scores = []
-        for it in (model, loaded.model):
-            embeddings = it.embed(patches, index, mask)
-            scores.append(it.score(it.compare(embeddings, embeddings)))
-    assert torch.equal(*scores)
+        for evidence in config.evidence:
+            scores = []
+            for model in (saved.model, loaded.model):
+                embeddings = model.embed(patches, index, mask, placement)
+                scores.append(model.match_score(embeddings, embeddings, evidence))
+            assert torch.equal(*scores)
     assert loaded.model.config == config
-    assert loaded.decision == DECISION
+    assert loaded.decisions == saved.decisions
 
 
 def test_provenance_and_preprocessing_travel_with_the_weights(saved: Path) -> None:
@@ -84,8 +85,9 @@ def test_an_unknown_config_key_is_named_with_the_nearest_known_one(saved: Path) 
     ("changes", "message"),
     [
         ({"format": "other"}, "not a robustmat checkpoint"),
-        ({"version": 99}, "version 99, this robustmat reads 1"),
-        ({"decision": {"threshold": "high", "slope": 1, "intercept": 0}}, r"'decision\.threshold' = 'high'"),
+        ({"version": 99}, "version 99, this robustmat reads 2"),
+        ({"decisions": {"pair": {"threshold": "high"}}}, r"'decisions\.pair\.threshold' = 'high'"),
+        ({"decisions": {"pair": DECISION.model_dump()}}, "lacks a decision for evidence frames, placement"),
     ],
 )
 def test_a_header_that_does_not_fit_is_explained(saved: Path, changes: dict[str, object], message: str) -> None:

@@ -9,7 +9,8 @@ per arrow:
     patches     dataset.patches.cut_patches             each box grown, cut and squared
     graphs      dataset.graphs.neighborhoods            the K nearest landmarks of each
     embeddings  models.robustmat.RobustMat.embed        f by vertex diffusion, g by graph diffusion
-    scores      models.robustmat.RobustMat.compare      r, d and S_match of all pairs
+    placements  dataset.placement.placements            where each box stands, apart from all pixels
+    scores      models.robustmat.RobustMat.match_score  S_match of all pairs, or the joint diffusion of both frames
     matches     matching.assign.mutual_best             one-to-one, above the threshold
 """
 

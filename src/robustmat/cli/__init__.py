@@ -7,12 +7,13 @@ import sys
 
 import typer
 
-from robustmat.cli import inspect, prepare
+from robustmat.cli import bench, export, inspect, prepare
 from robustmat.cli.demo import demo
 from robustmat.cli.evaluate import evaluate
 from robustmat.cli.match import match
 from robustmat.cli.models import models
 from robustmat.cli.perturb import perturb
+from robustmat.cli.reproduce import reproduce
 from robustmat.cli.simulate import simulate
 from robustmat.cli.train import train
 from robustmat.errors import RobustMatError
@@ -32,7 +33,10 @@ app.command()(inspect.inspect)
 app.command()(perturb)
 app.command()(train)
 app.command()(evaluate)
+app.command()(reproduce)
 app.command()(models)
+app.add_typer(bench.app, name="bench")
+app.add_typer(export.app, name="export")
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """`robustmat evaluate`: how well a matcher does on landmark data sets, beside the reference rows."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,32 +11,29 @@ if TYPE_CHECKING:
 
     from robustmat.dataset.store import LandmarkDataset
 
-PARTS = {
-    "pairs, {negatives}": (
-        *("precision", "recall", "f1", "auc_paper", "roc_auc"),
-        *("average_precision", "fpr95"),
-    ),
-    "whole frames": ("match_precision", "match_recall", "match_f1"),
-}
-LABELS = {
+PAIR_METRICS = {
     "precision": "precision",
     "recall": "recall",
     "f1": "F1",
     "auc_paper": "AUC (paper)",
     "roc_auc": "ROC AUC",
-    "average_precision": "average precision",
-    "fpr95": "FPR, 95 % recall",
-    "match_precision": "match precision",
-    "match_recall": "match recall",
-    "match_f1": "match F1",
+    "average_precision": "AP",
+    "fpr95": "FPR95",
 }
+FRAME_METRICS = {"match_precision": "precision", "match_recall": "recall", "match_f1": "match F1"}
 
 
 def evaluate(
     datasets: Annotated[list[Path], typer.Argument(metavar="DATASET", help="Prepared data sets.")],
     *,
-    method: Annotated[str, typer.Option(help="What to evaluate.")] = "robustmat",
+    method: Annotated[
+        str, typer.Option(metavar="METHOD[+STEP]", help="robustmat, hardnet, hardnet+neighbors, hardnet+placement, ...")
+    ] = "robustmat",
     checkpoint: Annotated[str, typer.Option(help="Name of a shipped model, or a run's folder.")] = "street",
+    evidence: Annotated[
+        str | None,
+        typer.Option(help="What a score may know: pair, frames (all landmarks, by pixels), placement (boxes, too)."),
+    ] = None,
     perturb: Annotated[str, typer.Option(metavar="NAME:LEVEL", help="clean, paper:16, snow:3, ...")] = "clean",
     perturb_side: Annotated[str, typer.Option(help="Perturb both frames of a pair or the second.")] = "both",
     negatives: Annotated[str, typer.Option(help="Unmatched pairs: same-class or random.")] = "same-class",
@@ -55,27 +52,24 @@ def evaluate(
 
     from robustmat.dataset.store import open_dataset
     from robustmat.dataset.truth import read_truth
-    from robustmat.errors import ConfigError
     from robustmat.evaluation.evaluate import evaluate as run
+    from robustmat.evaluation.methods import evidence_of, load_method, with_evidence
     from robustmat.evaluation.predictions import write_predictions
     from robustmat.evaluation.references import make_references, read_examples
     from robustmat.files import write_json
-    from robustmat.matching import load
     from robustmat.models.weights import find_checkpoint
     from robustmat.perturb import parse
 
-    if method != "robustmat":
-        raise ConfigError(f"unknown method {method!r}: this version evaluates robustmat")
+    method = with_evidence(method, evidence)  # a misspelt one is refused before anything slow begins
     console, errors = Console(), Console(stderr=True)
     perturbation = parse(perturb)
     opened = [open_dataset(path) for path in datasets]
     training = [open_dataset(path) for path in reference_data or ()]
     read_truth([*opened, *training])  # refuses what cannot be judged before anything slow begins
-    matcher = load(checkpoint)
+    matcher, provenance = load_method(method, checkpoint)
     if not allow_seen:
-        held_out = matcher.provenance.validation_drives
-        _refuse_seen(opened, matcher.trained_on, f"checkpoint {checkpoint} was trained on")
-        _refuse_seen(opened, held_out, f"the threshold of checkpoint {checkpoint} was chosen on")
+        _refuse_seen(opened, provenance.drives, f"checkpoint {checkpoint} was trained on")
+        _refuse_seen(opened, provenance.validation_drives, f"the threshold of checkpoint {checkpoint} was chosen on")
         _refuse_seen(opened, [dataset.name for dataset in training], "--reference-data fits the references on")
 
     def progress(items: Sequence[Any], what: str) -> Iterable[Any]:
@@ -100,9 +94,13 @@ def evaluate(
         references=references,
         method=method,
         checkpoint=checkpoint,
+        evidence=evidence_of(matcher),
         progress=progress,
     )
-    console.print(_table(report))
+    console.print(f"{', '.join(report['datasets'])}, {report['perturb']}, evidence: {report['evidence']}", style="bold")
+    for table in _tables(report):
+        console.print(table)
+    console.print(_caption(report), style="dim")
     for row, reason in report["references_omitted"].items():
         console.print(f"no row {row}: {reason}", style="dim")
     if predictions is not None:
@@ -124,42 +122,49 @@ def _refuse_seen(opened: "Sequence[LandmarkDataset]", seen: Iterable[str], what:
         )
 
 
-def _table(report: dict[str, Any]) -> "Table":
-    """One line a metric, one column a method, so that it fits a narrow terminal."""
+def _tables(report: dict[str, Any]) -> "Iterator[Table]":
+    """One line a method, one table a protocol: narrow enough for a narrow terminal, however many methods."""
+    pairs = {report["method"]: report, **report["references"]}
+    yield _table(f"pairs, {report['negatives']} negatives", PAIR_METRICS, pairs, report["intervals"])
+    for kind, rows in report["by_negatives"].items():
+        if kind != report["negatives"]:
+            yield _table(f"pairs, {kind} negatives", PAIR_METRICS, rows)
+    yield _table("whole frames", FRAME_METRICS, pairs, report["intervals"])
+
+
+def _table(
+    title: str,
+    metrics: dict[str, str],
+    rows: dict[str, dict[str, Any]],
+    intervals: dict[str, tuple[float | None, float | None]] | None = None,
+) -> "Table":
     from rich import box
     from rich.table import Table
 
     table = Table(
+        *("", *metrics.values()),
+        title=title,
+        title_justify="left",
         box=box.SIMPLE_HEAD,
         pad_edge=False,
-        collapse_padding=True,
-        caption_justify="left",
-        title=f"{', '.join(report['datasets'])}, {report['perturb']}",
-        caption=(
-            f"{report['n_matched']} matched and {report['n_unmatched']} unmatched pairs of "
-            f"{report['n_identities']} objects; {report['n_frame_pairs']} of {report['n_frame_pairs_found']} "
-            f"frame pairs. Intervals: 95 % over objects; unmatched pairs are of one class (same-class) or of "
-            "any two objects (random). The best possible threshold would add "
-            f"{report['threshold_loss']:.3f} to AUC (paper)."
-        ),
+        padding=(0, 1, 0, 0),
     )
-    table.add_column("", no_wrap=True)
-    table.add_column(report["method"], justify="right", style="bold", no_wrap=True)
-    table.add_column("interval", justify="right", no_wrap=True, style="dim")
-    for row in report["references"]:
-        table.add_column(row.replace("-", " "), justify="right", overflow="fold")
-    for part, names in PARTS.items():
-        table.add_row(part.format(negatives=report["negatives"]), style="italic")
-        for name in names:
-            low, high = report["intervals"][name]
-            spread = "" if low is None or high is None else f"{low:.2f}-{high:.2f}"
-            others = (f"{values[name]:.3f}" for values in report["references"].values())
-            table.add_row(LABELS[name], f"{report[name]:.3f}", spread, *others)
-        table.add_section()
-    for kind, rows in report["by_negatives"].items():
-        if kind != report["negatives"]:
-            table.add_row(f"pairs, {kind}", style="italic")
-            for name in ("f1", "auc_paper", "roc_auc"):
-                ours, *theirs = (f"{values[name]:.3f}" for values in rows.values())
-                table.add_row(LABELS[name], ours, "", *theirs)
+    table.columns[0].no_wrap = True
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for number, (method, values) in enumerate(rows.items()):
+        table.add_row(method, *(f"{values[it]:.3f}" for it in metrics), style="" if number else "bold")
+        if not number and intervals:
+            for end, name in enumerate(("  from", "  to")):
+                ends = (intervals[it][end] for it in metrics)
+                table.add_row(name, *("" if it is None else f"{it:.3f}" for it in ends), style="dim")
     return table
+
+
+def _caption(report: dict[str, Any]) -> str:
+    return (
+        f"{report['n_matched']} matched and {report['n_unmatched']} unmatched pairs of {report['n_identities']} "
+        f"objects; {report['n_frame_pairs']} of {report['n_frame_pairs_found']} frame pairs. From, to: 95 % over "
+        "objects. Unmatched pairs are of one class (same-class) or of any two objects (random). The best possible "
+        f"threshold would add {report['threshold_loss']:.3f} to AUC (paper)."
+    )

@@ -74,4 +74,4 @@ def models(
         "",
     )
     console.print(table)
-    console.print("per landmark, or per pair for r and d; a bias, norm or activation costs no multiply-add here")
+    console.print("per landmark, or per pair for r, d and the joint diffusion; only products are counted")

@@ -1,7 +1,7 @@
 """What training eats: patches of every frame cut and perturbed once, and frame pairs drawn from them by seed."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from robustmat.dataset.graphs import Neighborhoods, neighborhoods
 from robustmat.dataset.patches import PatchConfig, cut_patches
+from robustmat.dataset.placement import mirrored_placements, placements
 from robustmat.dataset.store import LandmarkDataset
 from robustmat.dataset.truth import MATCHED, Truth, frame_pairs, label_candidates, read_truth
 from robustmat.errors import DataError
@@ -24,7 +25,8 @@ class PatchBank:
 
     truth: Truth
     pairs: NDArray[np.int64]  # [P, 2], frames 2 to 25 m apart
-    patches: tuple[NDArray[np.uint8], ...]  # per frame [V, N, S, S, 3]
+    patches: tuple[NDArray[np.uint8], ...]  # per frame [V, N, S, S, C]
+    placements: tuple[NDArray[np.float32], ...]  # per frame [V, N, P]
     graphs: tuple[Neighborhoods, ...]
 
 
@@ -41,10 +43,12 @@ class FramePair:
 class Batch:
     """Several frame pairs, all their landmarks side by side."""
 
-    patches: NDArray[np.uint8]  # [N, S, S, 3]
+    patches: NDArray[np.uint8]  # [N, S, S, C]
+    placement: NDArray[np.float32]  # [N, P]
     index: NDArray[np.int64]  # [N, K], vertices of each graph, within the batch
     mask: NDArray[np.bool_]  # [N, K]
     pairs: tuple[FramePair, ...]
+    frames: tuple[int, ...]  # of the bank's truth, two a pair, in the order of their landmarks
 
 
 def build_bank(
@@ -64,16 +68,18 @@ def build_bank(
     if not len(pairs):
         names = ", ".join(dataset.name for dataset in datasets)
         raise DataError(f"no two frames of {names} are 2 to 25 m apart with landmarks in both: nothing to train on")
-    patches, graphs = [], []
+    patches, placed, graphs = [], [], []
     for number in progress(range(len(truth.frames))):
         frame = truth.frame(number)
         drive = datasets[truth.frames[number].dataset].name  # drives number their frames alike
         key = f"{drive}/{frame.name}"
         turn = number * views
-        patches.append(_cut_views(frame, key, config, perturbations, views, turn, jitter, seed))
+        cut, placement = _cut_views(frame, key, config, perturbations, views, turn, jitter, seed)
+        patches.append(cut)
+        placed.append(placement)
         boxes = [landmark.box for landmark in frame.landmarks]
         graphs.append(neighborhoods(boxes, num_neighbors, include_center))
-    return PatchBank(truth, pairs, tuple(patches), tuple(graphs))
+    return PatchBank(truth, pairs, tuple(patches), tuple(placed), tuple(graphs))
 
 
 def _cut_views(
@@ -85,18 +91,21 @@ def _cut_views(
     turn: int,
     jitter: float,
     seed: int,
-) -> NDArray[np.uint8]:
+) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
     image = frame.image
+    height, width = image.shape[:2]
     boxes = np.array([landmark.box for landmark in frame.landmarks])  # [N, 4]
     size = boxes[:, 2:] - boxes[:, :2]
-    cut = []
+    cut, placed = [], []
     for view in range(views):
         perturbation = perturbations[(turn + view) % len(perturbations)]
         noisy = perturb_image(image, perturbation, seed=seed + view, key=key)
         rng = np.random.default_rng([seed, view, *key.encode()])
         moved = boxes + rng.uniform(-jitter, jitter, boxes.shape) * np.tile(size, 2)
-        cut.append(cut_patches(noisy, [_as_box(it) for it in moved], config))
-    return np.stack(cut)
+        seen = [replace(mark, box=_as_box(it)) for mark, it in zip(frame.landmarks, moved, strict=True)]
+        cut.append(cut_patches(noisy, [it.box for it in seen], config))
+        placed.append(placements(seen, frame.camera, width, height))
+    return np.stack(cut), np.stack(placed)
 
 
 def _as_box(corners: NDArray[np.float64]) -> Box:
@@ -109,7 +118,7 @@ def draw_batch(bank: PatchBank, count: int, flip: bool, rng: np.random.Generator
 
     With `flip`, half of the pairs are mirrored, both frames alike: a mirrored street is a street.
     """
-    patches, index, mask, chosen = [], [], [], []
+    patches, placed, index, mask, chosen, frames = [], [], [], [], [], []
     start = 0
     for _ in range(count):
         (first, second), label = _draw_pair(bank, rng)
@@ -117,15 +126,25 @@ def draw_batch(bank: PatchBank, count: int, flip: bool, rng: np.random.Generator
         slices = []
         for frame in (first, second):
             views = bank.patches[frame]
-            cut = views[rng.integers(len(views))]
+            view = rng.integers(len(views))
+            cut, placement = views[view], bank.placements[frame][view]
             graph = bank.graphs[frame]
             patches.append(cut[:, :, ::-1] if mirrored else cut)
+            placed.append(mirrored_placements(placement) if mirrored else placement)
             index.append(graph.index + start)
             mask.append(graph.mask)
+            frames.append(int(frame))
             slices.append(slice(start, start + len(cut)))
             start += len(cut)
         chosen.append(FramePair(slices[0], slices[1], label))
-    return Batch(np.concatenate(patches), np.concatenate(index), np.concatenate(mask), tuple(chosen))
+    return Batch(
+        patches=np.concatenate(patches),
+        placement=np.concatenate(placed),
+        index=np.concatenate(index),
+        mask=np.concatenate(mask),
+        pairs=tuple(chosen),
+        frames=tuple(frames),
+    )
 
 
 def _draw_pair(bank: PatchBank, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int8]]:

@@ -1,5 +1,6 @@
 """Cut landmarks out of frames: tight boxes grow by a margin, are bounded in aspect, and become squares."""
 
+import math
 from collections.abc import Sequence
 
 import cv2
@@ -18,13 +19,20 @@ class PatchConfig(Config):
 
     `max_aspect` bounds the longer side of the grown box by that multiple of the shorter: a lamp post of
     20 x 300 pixels would otherwise leave most of its square empty. Without it the crop is padded.
+    `context` adds a second view of the same place, three more channels: a square around the box's centre, that
+    many times as wide as the root of the box's area, which shows what the landmark stands in front of.
     """
 
     size: PositiveInt = 256
     margin: NonNegativeInt = 15
     max_aspect: float | None = Field(default=None, ge=1.0)
+    context: float | None = Field(default=None, ge=1.0)
     mean_color: Color = (95.0, 99.0, 96.0)  # RGB; fills the padding and is subtracted
     scale: float = Field(default=64.0, gt=0)
+
+    @property
+    def channels(self) -> int:
+        return 3 if self.context is None else 6
 
 
 def crop_window(box: Box, width: int, height: int, config: PatchConfig) -> tuple[int, int, int, int]:
@@ -49,25 +57,53 @@ def crop_window(box: Box, width: int, height: int, config: PatchConfig) -> tuple
     return left, top, right, bottom
 
 
+def context_window(box: Box, context: float) -> Box:
+    """The square around a box that its second view shows; it may reach beyond the image."""
+    x0, y0, x1, y1 = box
+    half = context * math.sqrt(max(x1 - x0, 1.0) * max(y1 - y0, 1.0)) / 2
+    center_x, center_y = (x0 + x1) / 2, (y0 + y1) / 2
+    return center_x - half, center_y - half, center_x + half, center_y + half
+
+
 def cut_patches(image: Image, boxes: Sequence[Box], config: PatchConfig) -> NDArray[np.uint8]:
-    """All landmarks of one frame: [N, S, S, 3], each crop scaled into the square's middle, the rest mean colour."""
+    """All landmarks of one frame: [N, S, S, C], each crop scaled into the square's middle, the rest mean colour."""
     height, width = image.shape[:2]
     size = config.size
-    patches = np.empty((len(boxes), size, size, 3), np.uint8)
-    patches[:] = np.round(config.mean_color).astype(np.uint8)
+    patches = np.empty((len(boxes), size, size, config.channels), np.uint8)
+    patches[:] = np.tile(np.round(config.mean_color).astype(np.uint8), config.channels // 3)
     for patch, box in zip(patches, boxes, strict=True):
         left, top, right, bottom = crop_window(box, width, height, config)
-        crop = image[top:bottom, left:right]
-        ratio = size / max(crop.shape[:2])
-        rows, columns = (max(1, min(size, round(side * ratio))) for side in crop.shape[:2])
-        shrinks = ratio < 1
-        resized = cv2.resize(crop, (columns, rows), interpolation=cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR)
+        ratio = size / max(right - left, bottom - top)
+        rows, columns = (max(1, min(size, round(side * ratio))) for side in (bottom - top, right - left))
         y, x = (size - rows) // 2, (size - columns) // 2
-        patch[y : y + rows, x : x + columns] = resized
+        patch[y : y + rows, x : x + columns, :3] = _resize(image[top:bottom, left:right], columns, rows)
+        if config.context is not None:
+            _fill_window(patch[..., 3:], image, context_window(box, config.context))
     return patches
 
 
+def _resize(crop: Image, columns: int, rows: int) -> Image:
+    shrinks = rows < crop.shape[0]
+    how = cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
+    return np.asarray(cv2.resize(crop, (columns, rows), interpolation=how), np.uint8)
+
+
+def _fill_window(patch: NDArray[np.uint8], image: Image, window: Box) -> None:
+    """Show `window` in the square `patch`; what lies outside the image is left as it is."""
+    height, width = image.shape[:2]
+    size = len(patch)
+    ratio = size / (window[2] - window[0])
+    left, right = int(np.clip(round(window[0]), 0, width - 1)), int(np.clip(round(window[2]), 1, width))
+    top, bottom = int(np.clip(round(window[1]), 0, height - 1)), int(np.clip(round(window[3]), 1, height))
+    right, bottom = max(right, left + 1), max(bottom, top + 1)
+    x, y = (int(np.clip(round(it * ratio), 0, size - 1)) for it in (left - window[0], top - window[1]))
+    columns = int(np.clip(round((right - left) * ratio), 1, size - x))
+    rows = int(np.clip(round((bottom - top) * ratio), 1, size - y))
+    patch[y : y + rows, x : x + columns] = _resize(image[top:bottom, left:right], columns, rows)
+
+
 def to_input(patches: NDArray[np.uint8], config: PatchConfig) -> NDArray[np.float32]:
-    """Pixels [N, S, S, 3] as the network's numbers [N, 3, S, S]."""
-    centered = (patches.astype(np.float32) - np.asarray(config.mean_color, np.float32)) / np.float32(config.scale)
+    """Pixels [N, S, S, C] as the network's numbers [N, C, S, S]."""
+    mean = np.tile(np.asarray(config.mean_color, np.float32), config.channels // 3)
+    centered = (patches.astype(np.float32) - mean) / np.float32(config.scale)
     return np.ascontiguousarray(centered.transpose(0, 3, 1, 2))

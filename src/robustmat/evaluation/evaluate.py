@@ -38,6 +38,7 @@ def evaluate(
     references: References = NO_REFERENCES,
     method: str | None = None,
     checkpoint: str | None = None,
+    evidence: str | None = None,
     most_frame_pairs: int = 300,
     resamples: int = RESAMPLES,
     progress: Progress = silent,
@@ -48,6 +49,7 @@ def evaluate(
         negatives: which kind the report is about; the other kind is predicted and reported beside it.
         side: perturb `both` frames of a pair, each in its own way, or only the `second`.
         method: what to call the matcher in the table; its own name unless given.
+        evidence: what the matcher's scores may know, for the record.
         references: further rows for the table, from `make_references`.
         most_frame_pairs: the frame protocol draws so many frame pairs at most.
         progress: called as progress(items, what); must yield the items.
@@ -72,6 +74,7 @@ def evaluate(
     predictions = Predictions(
         meta={
             "checkpoint": checkpoint,
+            "evidence": evidence,
             "datasets": [dataset.name for dataset in datasets],
             "perturb": str(perturbation),
             "perturb_side": side,

@@ -170,6 +170,24 @@ def best_threshold(scores: Array, labels: Labels) -> float:
     return float((steps.score[best] + below) / 2)
 
 
+def best_match_threshold(scores: Array, right: Labels, possible: int) -> float:
+    """The threshold with the highest F1 of returned matches, of which `possible` could have been right.
+
+    Args:
+        scores: [M], of all judged matches of whole frame pairs, before any threshold.
+        right: [M], which of them are.
+    """
+    if not len(scores):
+        return 0.0
+    order = np.argsort(-scores, kind="stable")
+    ranked = scores[order]
+    f1 = 2 * np.cumsum(right[order]) / (np.arange(1, len(ranked) + 1) + possible)
+    f1[:-1][ranked[:-1] == ranked[1:]] = -1.0  # equal scores are accepted together
+    best = int(f1.argmax())
+    below = ranked[min(best + 1, len(ranked) - 1)]
+    return float((ranked[best] + below) / 2)
+
+
 def auc_paper_from(precision: float, recall: float, matched_per_unmatched: float) -> float:
     """`auc_paper` from published precision and recall and the ratio of the pairs they were measured on."""
     false_positive_rate = recall * (1 - precision) / precision * matched_per_unmatched

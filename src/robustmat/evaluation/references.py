@@ -4,6 +4,7 @@
 - `same-class` says yes to two landmarks of one category.
 - `box-geometry` sees sizes and positions of the boxes and not a single pixel.
 - `cross-correlation` compares two grey thumbnails, as one did before there was learning.
+- `root-sift`, `vgg` and `boost-desc` are descriptors that come with OpenCV (`classic.py`).
 """
 
 from collections.abc import Sequence
@@ -21,8 +22,9 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from robustmat.dataset.pairs import draw_frame_pairs, draw_pairs
 from robustmat.dataset.store import LandmarkDataset
 from robustmat.dataset.truth import AMBIGUOUS, MATCHED, label_candidates, read_truth
-from robustmat.evaluation.metrics import best_threshold
-from robustmat.evaluation.scoring import Progress, embed_frames, score_pairs, silent, views_of
+from robustmat.evaluation.classic import classic_descriptors
+from robustmat.evaluation.decide import embed_sample_with, fit_decision
+from robustmat.evaluation.scoring import Progress, silent
 from robustmat.files import replacing
 from robustmat.matching.assign import mutual_best
 from robustmat.matching.matcher import same_category
@@ -50,6 +52,7 @@ class AlwaysMatch:
 
     name = "always-match"
     threshold = 0.5
+    match_threshold = 0.5
 
     def embed(self, frame: Frame) -> Remembered:
         return Remembered(frame.landmarks, np.zeros(0))
@@ -62,8 +65,8 @@ class AlwaysMatch:
         # All scores being equal, no pair is the mutual best: any one-to-one assignment is as good.
         whim = np.random.default_rng(len(a.landmarks) * 1000 + len(b.landmarks)).random(score.shape)
         rows, columns = linear_sum_assignment(score + 1e-3 * whim, maximize=True)
-        chosen = [(int(i), int(j)) for i, j in zip(rows, columns, strict=True) if score[i, j] >= self.threshold]
-        return _result(a, b, score, chosen, self.threshold)
+        chosen = [(int(i), int(j)) for i, j in zip(rows, columns, strict=True) if score[i, j] >= self.match_threshold]
+        return _result(a, b, score, chosen, self.match_threshold)
 
 
 class SameClass(AlwaysMatch):
@@ -80,6 +83,7 @@ class CrossCorrelation:
     """Normalised cross-correlation of grey thumbnails, the best over a few pixels of shift."""
 
     threshold: float = DEFAULT_CORRELATION
+    match_threshold: float = DEFAULT_CORRELATION
     name: str = "cross-correlation"
 
     def embed(self, frame: Frame) -> Remembered:
@@ -92,8 +96,8 @@ class CrossCorrelation:
 
     def match(self, a: Remembered, b: Remembered) -> MatchResult:
         score = self.score(a, b)
-        pairs = mutual_best(score, self.threshold, same_category(a.landmarks, b.landmarks))
-        return _result(a, b, score, pairs, self.threshold)
+        pairs = mutual_best(score, self.match_threshold, same_category(a.landmarks, b.landmarks))
+        return _result(a, b, score, pairs, self.match_threshold)
 
 
 @dataclass
@@ -102,6 +106,7 @@ class BoxGeometry:
 
     model: HistGradientBoostingClassifier
     threshold: float = 0.5  # classes are balanced in fitting, so one half is the balanced decision
+    match_threshold: float = 0.5
     name: str = "box-geometry"
 
     def embed(self, frame: Frame) -> Remembered:
@@ -119,8 +124,8 @@ class BoxGeometry:
 
     def match(self, a: Remembered, b: Remembered) -> MatchResult:
         score = self.score(a, b)
-        pairs = mutual_best(score, self.threshold, same_category(a.landmarks, b.landmarks))
-        return _result(a, b, score, pairs, self.threshold)
+        pairs = mutual_best(score, self.match_threshold, same_category(a.landmarks, b.landmarks))
+        return _result(a, b, score, pairs, self.match_threshold)
 
 
 @dataclass(frozen=True)
@@ -152,24 +157,27 @@ def make_references(
     examples: GeometryExamples | None = None,
     progress: Progress = silent,
 ) -> References:
-    """The four rows; those that learn do so on `training`, data of the training side, never on test data.
+    """All rows; those that learn do so on `training`, data of the training side, never on test data.
 
-    Without it, box geometry learns from the `examples` that a checkpoint brings from its own training side, and
-    cross-correlation keeps its default threshold.
+    Without it, box geometry learns from the `examples` that a checkpoint brings from its own training side, and the
+    others keep their default thresholds.
     """
-    correlation = CrossCorrelation()
+    learning: list[Matcher] = [CrossCorrelation(), *classic_descriptors()]
     if training:
         examples = geometry_examples(training, seed)
+    if examples is not None:
+        learning.insert(0, fit_box_geometry(examples, seed))
+    if training:
         sample = draw_pairs(training, negatives, seed)
-        views = views_of(np.stack([sample.frame_a, sample.frame_b], axis=1), perturbation, side)
-        wanted = (view for both in views for view in both)
-        (embedded,) = embed_frames([correlation], sample.truth, wanted, perturbation, seed, progress=progress)
-        scores = score_pairs(correlation, embedded, views, sample.landmark_a, sample.landmark_b)
-        correlation.threshold = best_threshold(scores, sample.label)
-    if examples is None:
-        reason = "it is fitted on data of the training side: none was given (--reference-data)"
-        return References((AlwaysMatch(), SameClass(), correlation), {"box-geometry": reason})
-    return References((AlwaysMatch(), SameClass(), fit_box_geometry(examples, seed), correlation))
+        remembered = embed_sample_with(learning, sample, perturbation, side=side, progress=progress)
+        for row, embedded in zip(learning, remembered, strict=True):
+            decision = fit_decision(row, embedded, sample, perturbation, side=side).decision
+            row.match_threshold = decision.match_threshold
+            if not isinstance(row, BoxGeometry):
+                row.threshold = decision.threshold
+    reason = "it is fitted on data of the training side: none was given (--reference-data)"
+    omitted = {"box-geometry": reason} if examples is None else {}
+    return References((AlwaysMatch(), SameClass(), *learning), omitted)
 
 
 def geometry_examples(

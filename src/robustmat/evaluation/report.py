@@ -68,6 +68,7 @@ def make_report(predictions: Predictions, resamples: int = RESAMPLES) -> dict[st
         "by_negatives": by_negatives(predictions),
         "method": method.name,
         "checkpoint": meta["checkpoint"],
+        "evidence": meta.get("evidence"),
         "perturb": meta["perturb"],
         "perturb_side": meta["perturb_side"],
         "negatives": meta["negatives"],

@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robustmat.dataset.pairs import draw_frame_pairs
-from robustmat.dataset.store import LandmarkDataset
-from robustmat.dataset.truth import AMBIGUOUS, MATCHED, Indices, Truth, label_candidates, read_truth
+from robustmat.dataset.truth import MATCHED, Indices, Truth, label_candidates
 from robustmat.errors import ConfigError
 from robustmat.evaluation.predictions import FrameTruths
 from robustmat.matching.protocol import Matcher
@@ -117,32 +115,6 @@ def possible_matches(truth: Truth, pairs: Indices) -> FrameTruths:
             numbers += [number] * count
             identities += [identity] * count
     return FrameTruths(pairs, np.array(numbers, np.int64), np.array(identities, np.int64))
-
-
-def score_candidates(
-    matcher: Matcher,
-    datasets: Sequence[LandmarkDataset],
-    perturbation: Perturbation = CLEAN,
-    seed: int = 0,
-    *,
-    side: str = "both",
-    most_frame_pairs: int = 300,
-    progress: Progress = silent,
-) -> tuple[Array, NDArray[np.bool_]]:
-    """Scores and labels of *all* judged candidates of frame pairs: what a probability is fitted on."""
-    truth = read_truth(datasets)
-    pairs = draw_frame_pairs(truth, most_frame_pairs, seed)
-    views = views_of(pairs, perturbation, side)
-    (embedded,) = embed_frames(
-        [matcher], truth, (it for both in views for it in both), perturbation, seed, progress=progress
-    )
-    scores, labels = [np.zeros(0)], [np.zeros(0, np.bool_)]
-    for a, b in views:
-        label = label_candidates(truth.frames[a[0]], truth.frames[b[0]])
-        judged = label != AMBIGUOUS
-        scores.append(matcher.score(embedded[a], embedded[b])[judged])
-        labels.append(label[judged] == MATCHED)
-    return np.concatenate(scores), np.concatenate(labels)
 
 
 class _Pixels:

@@ -9,11 +9,13 @@ class Matcher(Protocol):
     """One code path evaluates and uses all methods that fit this.
 
     `embed` gives whatever the method remembers of one frame; an embedded frame belongs to that frame
-    alone and can be stored and reused. `score` is higher for likelier matches.
+    alone and can be stored and reused. `score` is higher for likelier matches. `threshold` judges a single
+    landmark pair, `match_threshold` what is left of a frame pair after one-to-one assignment.
     """
 
     name: str
     threshold: float
+    match_threshold: float
 
     def embed(self, frame: Frame) -> Any: ...
 

@@ -5,6 +5,7 @@ here is estimated by power iteration, and the spectral norm of the reshaped kern
 """
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -42,3 +43,34 @@ def convolution_bound(kernel: Tensor) -> Tensor:
 def at_most(weight: Tensor, bound: Tensor, limit: float) -> Tensor:
     """`weight`, scaled down where its `bound` exceeds `limit`, else as it is."""
     return weight * (limit / bound.clamp(min=limit))
+
+
+class Bounded:
+    """Weights scaled down to at most `limit` each, remembered until they change.
+
+    The bounds cost far more than a look at the weights, and matching never changes them. Where gradients are
+    wanted nothing is remembered, since they flow through the bounds.
+    """
+
+    def __init__(self, bound: Callable[[Tensor], Tensor], limit: float) -> None:
+        self.bound, self.limit = bound, limit
+        self._weights: tuple[Tensor, ...] = ()
+        self._scaled: tuple[Tensor, ...] = ()
+
+    def __call__(self, *weights: Tensor) -> tuple[Tensor, ...]:
+        if torch.is_grad_enabled() and any(it.requires_grad for it in weights):
+            return self._scale(weights)
+        if not self._knows(weights):
+            with torch.inference_mode(False), torch.no_grad():  # what is kept may serve training code, too
+                self._weights, self._scaled = tuple(it.detach().clone() for it in weights), self._scale(weights)
+        return self._scaled
+
+    def _scale(self, weights: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        return tuple(at_most(it, self.bound(it), self.limit) for it in weights)
+
+    def _knows(self, weights: tuple[Tensor, ...]) -> bool:
+        # By value, not by version or address: writing to `.data` leaves both as they were.
+        return len(self._weights) == len(weights) and all(
+            kept.device == it.device and kept.dtype == it.dtype and torch.equal(kept, it)
+            for kept, it in zip(self._weights, weights, strict=True)
+        )

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from robustmat.config import Config
-from robustmat.models.bounds import at_most, matrix_bound
+from robustmat.models.bounds import Bounded, matrix_bound
 from robustmat.models.solvers import Dynamics, SolverConfig, solve
 from robustmat.models.vertex import Evolved, check_stable_steps
 
@@ -115,12 +115,12 @@ class ContractiveConvolutionField(nn.Module):
         self.bias1 = nn.Parameter(torch.zeros(dim))
         self.bias2 = nn.Parameter(torch.zeros(dim))
         self.decay = rate + lipschitz
-        self.limit = lipschitz**0.5
+        self.bounded = Bounded(matrix_bound, lipschitz**0.5)
         for weight in (self.weight1, self.weight2):
             nn.init.orthogonal_(weight)
 
     def dynamics(self, mask: Tensor) -> Dynamics:
-        weight1, weight2 = (at_most(it, matrix_bound(it), self.limit) for it in (self.weight1, self.weight2))
+        weight1, weight2 = self.bounded(self.weight1, self.weight2)
 
         def slope(_: Tensor, state: Tensor) -> Tensor:
             # After the first average all vertices hold the same vector: the second one changes nothing.

@@ -9,18 +9,26 @@ from torch import Tensor, nn
 
 from robustmat.config import Config
 from robustmat.dataset.patches import PatchConfig
+from robustmat.errors import ConfigError
 from robustmat.models.graph import GraphConfig, GraphDiffusion
+from robustmat.models.joint import Assignment, JointConfig, JointDiffusion
 from robustmat.models.vertex import Evolved, VertexConfig, VertexDiffusion
+
+# What a score may know: the two landmarks and their neighbourhoods (the paper's score); all landmarks of both
+# frames, by their pixels; their boxes and categories, too.
+EVIDENCE = ("pair", "frames", "placement")
 
 
 class ModelConfig(Config):
-    """Everything that decides an embedding and a score. `score` says which comparisons count in S_match."""
+    """Everything that decides an embedding and a score. `score` says which comparisons count in the paper's
+    S_match; with `joint`, two whole frames are compared beyond it."""
 
     patch: PatchConfig = Field(default_factory=PatchConfig)
     vertex: VertexConfig = Field(default_factory=VertexConfig)
     graph: GraphConfig = Field(default_factory=GraphConfig)
     similarity_hidden: tuple[PositiveInt, ...] = (1024, 512, 256)
     score: Literal["both", "vertex", "graph"] = "both"
+    joint: JointConfig | None = None
 
     @model_validator(mode="after")
     def _fits(self) -> "ModelConfig":
@@ -35,13 +43,19 @@ class ModelConfig(Config):
             )
         return self
 
+    @property
+    def evidence(self) -> tuple[str, ...]:
+        """What a score of this model can be asked to know; the last is the default."""
+        return EVIDENCE if self.joint else EVIDENCE[:1]
+
 
 @dataclass(frozen=True)
 class Embeddings:
-    """What the model knows of N landmarks: f [N, D] and g [N, D], and how the diffusions went."""
+    """What the model knows of N landmarks: f [N, D] and g [N, D], their placements, how the diffusions went."""
 
     vertex: Tensor
     graph: Tensor
+    placement: Tensor | None = None  # [N, P]
     vertex_evolved: Evolved | None = None
     graph_evolved: Evolved | None = None
 
@@ -80,30 +94,36 @@ class RobustMat(nn.Module):
         super().__init__()
         self.config = config
         dim = config.vertex.embedding_dim
-        self.vertex = VertexDiffusion(config.vertex)
+        self.vertex = VertexDiffusion(config.vertex, config.patch.channels)
         if config.score != "graph":
             self.vertex_similarity = similarity(dim, config.similarity_hidden)
         if config.score != "vertex":
             self.graph = GraphDiffusion(config.graph, dim)
             self.graph_matrix = nn.Parameter(torch.empty(dim, dim))  # M of d(a, b) = sigmoid(a' M b)
             nn.init.xavier_uniform_(self.graph_matrix)
+        if config.joint:
+            self.joint = JointDiffusion(config.joint, dim)
 
-    def embed(self, patches: Tensor, index: Tensor, mask: Tensor) -> Embeddings:
+    def embed(self, patches: Tensor, index: Tensor, mask: Tensor, placement: Tensor | None = None) -> Embeddings:
         """f and g of N landmarks at once, each patch embedded a single time.
 
         Args:
-            patches: [N, 3, S, S].
+            patches: [N, 3, S, S], or 6 channels with context.
             index, mask: [N, K], the vertices of each landmark's graph and which of them exist.
+            placement: [N, P], kept beside the embeddings for the joint diffusion.
         """
-        vertex, vertex_evolved = self.vertex(patches)  # [N, D]
+        if torch.is_grad_enabled():
+            vertex, vertex_evolved = self.vertex(patches)  # [N, D]
+        else:
+            vertex, vertex_evolved = self.vertex.embed(patches), None
         if self.config.score == "vertex":
-            return Embeddings(vertex, torch.zeros_like(vertex), vertex_evolved)
+            return Embeddings(vertex, torch.zeros_like(vertex), placement, vertex_evolved)
         graph, graph_evolved = self.graph(vertex[index], mask)  # [N, K, D] -> [N, D]
-        return Embeddings(vertex, graph, vertex_evolved, graph_evolved)
+        return Embeddings(vertex, graph, placement, vertex_evolved, graph_evolved)
 
     def compare(self, a: Embeddings, b: Embeddings) -> PairLogits:
         """All pairs of the landmarks of two frames: r in one batch, d as two matrix products."""
-        zeros = a.vertex.new_zeros(len(a.vertex), len(b.vertex))
+        zeros = a.vertex.new_zeros(a.vertex.shape[0], b.vertex.shape[0])  # not len(): a traced graph keeps counts open
         vertex = graph_ab = graph_ba = zeros
         if self.config.score != "graph":
             difference = (a.vertex[:, None] - b.vertex).square()  # [A, B, D]
@@ -112,6 +132,21 @@ class RobustMat(nn.Module):
             graph_ab = a.vertex @ self.graph_matrix @ b.graph.T
             graph_ba = (b.vertex @ self.graph_matrix @ a.graph.T).T
         return PairLogits(vertex, graph_ab, graph_ba)
+
+    def assign(self, a: Embeddings, b: Embeddings, placement: bool = True) -> Assignment:
+        """Two whole frames compared: evidence for all pairs that knows their rivals, with or without placements."""
+        placed = (a.placement, b.placement) if placement else (None, None)
+        assignment: Assignment = self.joint(a.vertex, b.vertex, *placed)
+        return assignment
+
+    def match_score(self, a: Embeddings, b: Embeddings, evidence: str) -> Tensor:
+        """The score of all pairs [A, B], knowing what `evidence` says."""
+        if evidence not in self.config.evidence:
+            known = ", ".join(self.config.evidence)
+            raise ConfigError(f"this model cannot score by evidence '{evidence}': choose one of {known}")
+        if evidence == "pair":
+            return self.score(self.compare(a, b))
+        return self.assign(a, b, placement=evidence == "placement").score()
 
     def score(self, logits: PairLogits) -> Tensor:
         """S_match = r + (d + d') / 2, in [0, 2]; in [0, 1] where the config leaves one of them out."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from robustmat.dataset.placement import PLACEMENT_NUMBERS
 from robustmat.models.robustmat import ModelConfig, RobustMat
 
 
@@ -28,7 +29,9 @@ def summarize(config: ModelConfig) -> list[PartSummary]:
         model = RobustMat(config).eval()
     vertices = config.graph.num_neighbors + int(config.graph.include_center)
     dim = config.vertex.embedding_dim
-    patch = torch.randn(1, 3, config.patch.size, config.patch.size, generator=torch.Generator().manual_seed(0))
+    patch = torch.randn(
+        1, config.patch.channels, config.patch.size, config.patch.size, generator=torch.Generator().manual_seed(0)
+    )
     parts = []
     with torch.inference_mode():
         with counting() as operations:
@@ -55,6 +58,11 @@ def summarize(config: ModelConfig) -> list[PartSummary]:
         if config.score != "vertex":
             size = model.graph_matrix.numel()
             parts.append(PartSummary("discriminator d", (1,), size, 2 * (size + dim)))
+        if config.joint:
+            placement = torch.zeros(1, PLACEMENT_NUMBERS)
+            with counting() as operations:
+                joint = model.joint(embedding, embedding, placement, placement)
+            parts.append(_part("joint diffusion", joint.logits, [model.joint], operations))
     return parts
 
 

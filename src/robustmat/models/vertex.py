@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from robustmat.config import Config
-from robustmat.models.bounds import at_most, convolution_bound
+from robustmat.models.bounds import Bounded, convolution_bound
 from robustmat.models.solvers import Dynamics, SolverConfig, solve
 
 
@@ -40,6 +40,7 @@ class VertexConfig(Config):
         return self
 
 
+CACHED_NUMBERS = 2**21  # of a feature map; 8 MB: 32 patches of `street`, one of `paper`
 GROUP_SIZE = 8  # channels normalised together: statistics of one sample alone, never of the batch
 
 
@@ -67,16 +68,17 @@ class DownBlock(nn.Module):
         self.shortcut = nn.Conv2d(inputs, outputs, 1, stride=2)
 
     def forward(self, maps: Tensor) -> Tensor:
-        active = F.relu(self.norm1(maps))
-        update: Tensor = self.conv2(F.relu(self.norm2(self.conv1(active))))
+        # In place: a fresh map of 64 x 256 x 256 numbers costs as much as filling it.
+        active = F.relu(self.norm1(maps), inplace=True)
+        update: Tensor = self.conv2(F.relu(self.norm2(self.conv1(active)), inplace=True))
         shortcut: Tensor = self.shortcut(active)
-        return update + shortcut
+        return shortcut.add_(update)
 
 
-def downsample(stem_channels: int, channels: int) -> nn.Sequential:
-    """h_DS: seven convolutions from a patch [B, 3, S, S] to a map [B, C, S/4, S/4]."""
+def downsample(inputs: int, stem_channels: int, channels: int) -> nn.Sequential:
+    """h_DS: seven convolutions from a patch [B, I, S, S] to a map [B, C, S/4, S/4]."""
     return nn.Sequential(
-        nn.Conv2d(3, stem_channels, 3, padding=1),
+        nn.Conv2d(inputs, stem_channels, 3, padding=1),
         DownBlock(stem_channels, stem_channels),  # [B, stem, S/2, S/2]
         DownBlock(stem_channels, channels),  # [B, C, S/4, S/4]
     )
@@ -94,8 +96,8 @@ class ConvBlock(nn.Module):
 
     def forward(self, state: Tensor, shift: Tensor | float = 0.0) -> Tensor:
         # ELU, not ReLU: a slope that is never negative could only push features up.
-        hidden = F.elu(self.norm1(self.conv1(state) + shift))
-        return F.elu(self.norm2(self.conv2(hidden) + shift))
+        hidden = F.elu(self.norm1(self.conv1(state) + shift), inplace=True)
+        return F.elu(self.norm2(self.conv2(hidden) + shift), inplace=True)
 
 
 class ConvField(nn.Module):
@@ -120,19 +122,17 @@ class ContractiveField(nn.Module):
         self.conv2 = nn.Conv2d(channels, channels, 3, padding=1)
         self.time_shift = nn.Parameter(torch.zeros(channels, 1, 1))
         self.decay = rate + lipschitz
-        self.limit = lipschitz**0.5  # of each convolution; their product is Lip(N)
+        self.bounded = Bounded(convolution_bound, lipschitz**0.5)  # each convolution; their product is Lip(N)
         for conv in (self.conv1, self.conv2):
             nn.init.orthogonal_(conv.weight.data.view(channels, -1))
 
     def dynamics(self) -> Dynamics:
         """The field with its kernels scaled to their bounds once, not at every evaluation."""
-        kernel1, kernel2 = (
-            at_most(conv.weight, convolution_bound(conv.weight), self.limit) for conv in (self.conv1, self.conv2)
-        )
+        kernel1, kernel2 = self.bounded(self.conv1.weight, self.conv2.weight)
 
         def slope(time: Tensor, state: Tensor) -> Tensor:
-            hidden = F.elu(F.conv2d(state, kernel1, self.conv1.bias, padding=1) + time * self.time_shift)
-            return F.conv2d(hidden, kernel2, self.conv2.bias, padding=1) - self.decay * state
+            hidden = F.elu(F.conv2d(state, kernel1, self.conv1.bias, padding=1) + time * self.time_shift, inplace=True)
+            return F.conv2d(hidden, kernel2, self.conv2.bias, padding=1).sub_(state, alpha=self.decay)
 
         return slope
 
@@ -162,13 +162,13 @@ class VertexDiffusion(nn.Module):
     """f(x) = h_fc(h_fp(F_CNN(h_DS(x)))).
 
     Shape:
-        patches [B, 3, S, S] -> embedding [B, D]
+        patches [B, I, S, S] -> embedding [B, D]; I is 3, or 6 with a second view of each patch
     """
 
-    def __init__(self, config: VertexConfig) -> None:
+    def __init__(self, config: VertexConfig, inputs: int = 3) -> None:
         super().__init__()
         self.config = config
-        self.downsample = downsample(config.stem_channels, config.channels)
+        self.downsample = downsample(inputs, config.stem_channels, config.channels)
         if config.evolution == "diffusion":
             self.field: nn.Module = VERTEX_FIELDS[config.field](config)
         elif config.evolution == "residual":
@@ -190,6 +190,11 @@ class VertexDiffusion(nn.Module):
         field = cast(VertexField, self.field)
         solution = solve(field.dynamics(), maps, config.end_time, config.solver)
         return Evolved(maps, solution.state, solution.evaluations)
+
+    def embed(self, patches: Tensor) -> Tensor:
+        """The embeddings [B, D] alone, a few patches at a time: as many as keep the largest maps in the cache."""
+        size = patches[0].numel() // patches.shape[1] * self.config.stem_channels
+        return torch.cat([self(it)[0] for it in patches.split(max(1, CACHED_NUMBERS // size))])
 
     def forward(self, patches: Tensor) -> tuple[Tensor, Evolved]:
         evolved = self.evolve(self.downsample(patches.contiguous(memory_format=torch.channels_last)))

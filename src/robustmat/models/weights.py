@@ -1,7 +1,7 @@
 """Checkpoints: a folder with `model.safetensors` and `model.json`, readable without running anyone's code.
 
-`model.json` holds the configuration with its preprocessing, the decision (threshold and calibration, fitted on
-validation data), and where the weights come from (drives, command, licence).
+`model.json` holds the configuration with its preprocessing, the decisions (thresholds and calibration for
+each kind of evidence, fitted on validation data), and where the weights come from (drives, command, licence).
 """
 
 import json
@@ -10,31 +10,32 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from pydantic import Field
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
-from scipy.special import expit
+from torch import nn
 
 from robustmat.config import Config, nearest, parse
 from robustmat.errors import WeightsError
 from robustmat.files import read_json, replacing, write_json
+from robustmat.models.decision import Decision
 from robustmat.models.robustmat import ModelConfig, RobustMat
-from robustmat.types import Array
+
+__all__ = [
+    "Checkpoint",
+    "CheckpointHeader",
+    "Decision",
+    "Provenance",
+    "find_checkpoint",
+    "load_checkpoint",
+    "load_tensors",
+    "save_checkpoint",
+    "save_tensors",
+    "shipped_checkpoints",
+]
 
 FORMAT = "robustmat-checkpoint"
-VERSION = 1
-
-
-class Decision(Config):
-    """Where a score becomes a match, and a probability: sigmoid(slope * score + intercept)."""
-
-    threshold: float
-    slope: float
-    intercept: float
-
-    def probability(self, score: Array) -> Array:
-        return np.asarray(expit(self.slope * score + self.intercept))
+VERSION = 2
 
 
 class Provenance(Config):
@@ -53,7 +54,7 @@ class CheckpointHeader(Config):
     format: str
     version: int
     model: ModelConfig
-    decision: Decision
+    decisions: dict[str, Decision]  # for each kind of evidence
     provenance: Provenance = Field(default_factory=Provenance)
 
 
@@ -63,7 +64,7 @@ class Checkpoint:
 
     name: str
     model: RobustMat
-    decision: Decision
+    decisions: dict[str, Decision]
     provenance: Provenance
 
 
@@ -75,14 +76,18 @@ def save_checkpoint(folder: Path | str, checkpoint: Checkpoint) -> Path:
         format=FORMAT,
         version=VERSION,
         model=checkpoint.model.config,
-        decision=checkpoint.decision,
+        decisions=checkpoint.decisions,
         provenance=checkpoint.provenance,
     )
-    tensors = {name: tensor.contiguous() for name, tensor in checkpoint.model.state_dict().items()}
-    with replacing(folder / "model.safetensors") as temporary:
-        save_file(tensors, temporary)
+    save_tensors(checkpoint.model, folder / "model.safetensors")
     write_json(folder / "model.json", json.loads(header.model_dump_json()))
     return folder
+
+
+def save_tensors(model: nn.Module, path: Path) -> None:
+    tensors = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
+    with replacing(path) as temporary:
+        save_file(tensors, temporary)
 
 
 def shipped_checkpoints() -> dict[str, Path]:
@@ -117,13 +122,17 @@ def load_checkpoint(name: str | Path) -> Checkpoint:
         )
     header = parse(CheckpointHeader, values, str(path))
     model = RobustMat(header.model)
-    _load_tensors(model, folder / "model.safetensors")
+    missing = set(header.model.evidence) - set(header.decisions)
+    if missing:
+        raise WeightsError(f"{path} lacks a decision for evidence {', '.join(sorted(missing))}: train again")
+    load_tensors(model, folder / "model.safetensors")
     model.eval()
     label = folder.parent.name if folder.name == "best" else folder.name
-    return Checkpoint(label, model, header.decision, header.provenance)
+    return Checkpoint(label, model, header.decisions, header.provenance)
 
 
-def _load_tensors(model: RobustMat, path: Path) -> None:
+def load_tensors(model: nn.Module, path: Path) -> None:
+    """Fill the model from a safetensors file, or say what does not fit."""
     expected: dict[str, Any] = model.state_dict()
     try:
         with safe_open(path, framework="pt") as file:

@@ -16,18 +16,9 @@ PRESETS = ("paper", "street")
 MODEL_KEYS: dict[str, Any] = {"model": "street", "variant": "full", "changes": {}}
 
 
-class TrainingConfig(Config):
-    """Everything that decides the weights but the data. Defaults are the paper's where it speaks."""
+class RunConfig(Config):
+    """How long, how fast and on which views of the data a model is trained, whatever the model."""
 
-    model: ModelConfig
-    graph_loss_weight: float = Field(default=0.5, ge=0, le=1)  # lambda
-    vertex_regularizer: NonNegativeFloat = 0.0  # weight of the ODE's output-input quotient
-    graph_regularizer: NonNegativeFloat = 0.0  # weight of the PDE's
-    triplet_weight: NonNegativeFloat = 0.0
-    triplet_margin: PositiveFloat = 0.5
-    contrastive_weight: NonNegativeFloat = 0.0
-    temperature: PositiveFloat = 0.1  # of the contrastive term
-    matched_share: float = Field(default=0.5, gt=0, lt=1)  # of the loss's total weight, whatever the counts
     optimizer: Literal["adam", "adamw"] = "adam"
     learning_rate: PositiveFloat = 1e-4
     weight_decay: NonNegativeFloat = 0.0
@@ -52,6 +43,22 @@ class TrainingConfig(Config):
             except ConfigError as error:
                 raise ValueError(str(error)) from None
         return value
+
+
+class TrainingConfig(RunConfig):
+    """Everything that decides the weights but the data. Defaults are the paper's where it speaks."""
+
+    model: ModelConfig
+    graph_loss_weight: float = Field(default=0.5, ge=0, le=1)  # lambda
+    vertex_regularizer: NonNegativeFloat = 0.0  # weight of the ODE's output-input quotient
+    graph_regularizer: NonNegativeFloat = 0.0  # weight of the PDE's
+    triplet_weight: NonNegativeFloat = 0.0
+    triplet_margin: PositiveFloat = 0.5
+    contrastive_weight: NonNegativeFloat = 0.0
+    temperature: PositiveFloat = 0.1  # of the contrastive term
+    joint_weight: NonNegativeFloat = 1.0  # of the joint diffusion's loss, where the model has one
+    unplaced_share: float = Field(default=0.25, ge=0, le=1)  # of frame pairs whose joint diffusion sees pixels alone
+    matched_share: float = Field(default=0.5, gt=0, lt=1)  # of the loss's total weight, whatever the counts
 
     @property
     def effective_graph_loss_weight(self) -> float:

@@ -1,12 +1,17 @@
-"""What training minimises: the paper's total loss, its quotient regularisers, and a triplet term.
+"""What training minimises: the paper's total loss, its quotient regularisers, metric terms, and
+the joint diffusion's assignment.
 
 Pure functions of tensors; `weight` [P] says how much each pair counts and is zero for pairs left out.
 """
+
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from robustmat.dataset.truth import AMBIGUOUS, MATCHED
+from robustmat.models.joint import Assignment
 from robustmat.models.robustmat import PairLogits
 from robustmat.models.vertex import Evolved
 
@@ -86,3 +91,23 @@ def contrastive_loss(
         return logits.sum() * 0
     picked = rivals.log_softmax(dim=1)[matched] + rivals.log_softmax(dim=0)[matched]
     return -picked.mean() / 2
+
+
+def assignment_loss(assignment: Assignment, label: Tensor, weight: Tensor) -> Tensor:
+    """How far the joint diffusion is from the truth of one frame pair, [A, B] each.
+
+    Three terms: the evidence for each candidate by itself (cross entropy, weighted as in `pair_loss`), the trust
+    that both sides of a match should have in each other, and that of a landmark without partner in having none.
+    Candidates that cannot be judged compete with nobody, and whoever has one is not said to be alone.
+    """
+    matched, judged = label == MATCHED, label != AMBIGUOUS
+    single = pair_loss(assignment.logits.flatten(), matched.flatten(), weight.flatten())
+    shut = torch.finfo(assignment.logits.dtype).min / 4
+    by_row, by_column = replace(assignment, logits=assignment.logits.masked_fill(~judged, shut)).log_shares()
+    trust = (by_row[:, :-1] + by_column[:-1])[matched] / 2
+    alone = torch.cat([by_row[(~matched & judged).all(dim=1), -1], by_column[-1, (~matched & judged).all(dim=0)]])
+    return single - _mean(trust) - _mean(alone)
+
+
+def _mean(values: Tensor) -> Tensor:
+    return values.sum() / max(1, values.numel())

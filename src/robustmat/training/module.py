@@ -1,18 +1,19 @@
 """The model in training: one step from a batch of frame pairs to a loss."""
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import lightning
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from robustmat.dataset.batches import Batch
 from robustmat.dataset.patches import to_input
 from robustmat.dataset.truth import AMBIGUOUS, MATCHED, UNMATCHED
 from robustmat.models.robustmat import Embeddings, PairLogits, RobustMat
-from robustmat.training.config import TrainingConfig
-from robustmat.training.losses import contrastive_loss, diffusion_quotient, total_loss, triplet_loss
+from robustmat.training.config import RunConfig, TrainingConfig
+from robustmat.training.losses import assignment_loss, contrastive_loss, diffusion_quotient, total_loss, triplet_loss
 
 
 class TrainingModule(lightning.LightningModule):
@@ -34,15 +35,19 @@ class TrainingModule(lightning.LightningModule):
         return batch  # pixels travel as bytes and become tensors inside the step
 
     def configure_optimizers(self) -> Any:
-        config = self.config
-        kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[config.optimizer]
-        optimizer = kind(self.model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay)
-        if config.schedule == "constant":
-            return optimizer
-        schedule = torch.optim.lr_scheduler.LambdaLR(
-            optimizer, lambda step: 0.5 * (1 + math.cos(math.pi * min(1.0, step / config.steps)))
-        )
-        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+        return make_optimizer(self.model.parameters(), self.config)
+
+
+def make_optimizer(parameters: Iterable[nn.Parameter], config: RunConfig) -> Any:
+    """The optimizer, with its schedule where there is one, as lightning wants it."""
+    kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[config.optimizer]
+    optimizer = kind(parameters, lr=config.learning_rate, weight_decay=config.weight_decay)
+    if config.schedule == "constant":
+        return optimizer
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda step: 0.5 * (1 + math.cos(math.pi * min(1.0, step / config.steps)))
+    )
+    return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
 
 def batch_losses(
@@ -51,7 +56,7 @@ def batch_losses(
     """Every term of the objective for one batch; `loss` is their weighted sum."""
     patches = torch.from_numpy(to_input(batch.patches, model.config.patch)).to(device)
     index, mask = torch.from_numpy(batch.index).to(device), torch.from_numpy(batch.mask).to(device)
-    embeddings = model.embed(patches, index, mask)
+    embeddings = model.embed(patches, index, mask, torch.from_numpy(batch.placement).to(device))
     labels = [torch.from_numpy(pair.label).to(device) for pair in batch.pairs]
     sides = [(_part(embeddings, pair.a), _part(embeddings, pair.b)) for pair in batch.pairs]
     logits = [model.compare(a, b) for a, b in sides]
@@ -75,6 +80,14 @@ def batch_losses(
             ]
             losses[name] = torch.stack(terms).mean()
             loss = loss + factor * losses[name]
+    if model.config.joint and config.joint_weight:
+        weights = torch.split(weight, [it.numel() for it in labels])
+        terms = [
+            assignment_loss(model.assign(a, b, placement=placed), it, share.view_as(it))
+            for (a, b), it, share, placed in zip(sides, labels, weights, _placed(len(sides), config), strict=True)
+        ]
+        losses["joint"] = torch.stack(terms).mean()
+        loss = loss + config.joint_weight * losses["joint"]
     if config.vertex_regularizer or config.graph_regularizer:
         first, second = _pair_indices(batch, labels)
         if config.vertex_regularizer and embeddings.vertex_evolved is not None:
@@ -95,8 +108,15 @@ def pair_weights(label: Tensor, matched_share: float) -> Tensor:
     return weight
 
 
+def _placed(count: int, config: TrainingConfig) -> list[bool]:
+    """Which frame pairs of a step may see placements: all but an even share, so that pixels learn to do without."""
+    share = config.unplaced_share
+    return [math.floor((number + 1) * share) == math.floor(number * share) for number in range(count)]
+
+
 def _part(embeddings: Embeddings, rows: slice) -> Embeddings:
-    return Embeddings(embeddings.vertex[rows], embeddings.graph[rows])
+    placement = None if embeddings.placement is None else embeddings.placement[rows]
+    return Embeddings(embeddings.vertex[rows], embeddings.graph[rows], placement)
 
 
 def _pair_indices(batch: Batch, labels: list[Tensor]) -> tuple[Tensor, Tensor]:

@@ -8,7 +8,7 @@ the newest validation), `best/` and `final/` (checkpoints to match with) and `cu
 import json
 import logging
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,15 +23,15 @@ from torch.utils.data import DataLoader, IterableDataset
 from robustmat.dataset.batches import Batch, PatchBank, Progress, build_bank, draw_batch
 from robustmat.dataset.splits import split_last_third
 from robustmat.dataset.store import LandmarkDataset
-from robustmat.errors import DataError
+from robustmat.errors import ConfigError, DataError
 from robustmat.evaluation.references import geometry_examples, write_examples
 from robustmat.files import read_json, replacing, write_json
 from robustmat.models.robustmat import RobustMat
 from robustmat.models.weights import Checkpoint, Decision, Provenance, save_checkpoint
 from robustmat.perturb import parse as parse_perturbation
-from robustmat.training.config import TrainingConfig
+from robustmat.training.config import RunConfig, TrainingConfig
 from robustmat.training.module import TrainingModule
-from robustmat.training.validation import ValidationSet, build_validation, validate
+from robustmat.training.validation import build_validation, validate
 
 
 def train(
@@ -40,20 +40,23 @@ def train(
     validation: Sequence[LandmarkDataset],
     out: Path | str,
     *,
+    start: Checkpoint | None = None,
     resume: bool = False,
     licence: str = "unspecified",
     command: str = "",
     device: str = "cpu",
     progress: Progress | None = None,
 ) -> Path:
-    """Train, and return the folder of the best checkpoint by validation F1.
+    """Train, and return the folder of the best checkpoint by validation ROC AUC.
 
-    Without `validation` the last of several drives is held out, or the last third of a single one.
+    Without `validation` the last of several drives is held out, or the last third of a single one. With `start`,
+    training goes on from that checkpoint's weights, and its drives count as trained on.
     """
     out = Path(out)
     training, held_out = choose_validation(datasets, validation)
+    seen = {it.name for it in training} | set(start.provenance.drives if start else ())
     provenance = Provenance(
-        drives=tuple(sorted({it.name for it in training})),
+        drives=tuple(sorted(seen)),
         validation_drives=tuple(sorted({it.name for it in held_out})),
         licence=licence,
         command=command,
@@ -66,8 +69,45 @@ def train(
     with torch.random.fork_rng():
         torch.manual_seed(config.seed)
         module = TrainingModule(config)
-    keeper = KeepBest(judge, out, provenance)
-    callbacks: list[Any] = [keeper, TQDMProgressBar(refresh_rate=5)] if progress else [keeper]
+    if start:
+        load_weights(module.model, start)
+
+    def save(folder: str, decisions: dict[str, Decision], steps: int) -> None:
+        came_from = provenance.model_copy(update={"steps": steps})
+        save_checkpoint(out / folder, Checkpoint(out.name, module.model, decisions, came_from))
+
+    keeper = KeepBest(config, lambda: validate(module.model, judge), save, out)
+    fit(module, bank, keeper, config, out, record, resume=resume, device=device, bar=progress is not None)
+    examples = geometry_examples(training, config.seed)
+    for folder in ("best", "final"):
+        write_examples(out / folder, examples)
+    return out / "best"
+
+
+def load_weights(model: RobustMat, start: Checkpoint) -> None:
+    """Begin with the weights of a checkpoint of the same shape."""
+    if start.model.config != model.config:
+        raise ConfigError(
+            f"checkpoint '{start.name}' has another model configuration than this training: start from a checkpoint "
+            "that was trained with the same [model], or leave --start out"
+        )
+    model.load_state_dict(start.model.state_dict())
+
+
+def fit(
+    module: lightning.LightningModule,
+    bank: PatchBank,
+    keeper: "KeepBest",
+    config: RunConfig,
+    out: Path,
+    record: dict[str, Any],
+    *,
+    resume: bool,
+    device: str,
+    bar: bool,
+) -> None:
+    """Run the steps that are left; `record` is written when training begins."""
+    callbacks: list[Any] = [keeper, TQDMProgressBar(refresh_rate=5)] if bar else [keeper]
     with quiet_lightning():
         trainer = lightning.Trainer(
             accelerator=device,
@@ -78,7 +118,7 @@ def train(
             logger=TensorBoardLogger(out, "curves", version=""),
             enable_checkpointing=False,  # KeepBest does it
             log_every_n_steps=10,
-            enable_progress_bar=progress is not None,
+            enable_progress_bar=bar,
             enable_model_summary=False,
             deterministic=True if device == "cpu" else "warn",
         )
@@ -86,10 +126,6 @@ def train(
         last = out / "last.ckpt"
         write_json(out / "run.json", record)
         trainer.fit(module, loader, ckpt_path=last if resume and last.is_file() else None, weights_only=True)
-    examples = geometry_examples(training, config.seed)
-    for folder in ("best", "final"):
-        write_examples(out / folder, examples)
-    return out / "best"
 
 
 def choose_validation(
@@ -112,7 +148,7 @@ def choose_validation(
     return list(training), list(held_out)
 
 
-def check_run(out: Path, config: TrainingConfig, provenance: Provenance, resume: bool) -> dict[str, Any]:
+def check_run(out: Path, config: RunConfig, provenance: Provenance, resume: bool) -> dict[str, Any]:
     """What is trained on what, to be written when training begins; refuses to mix two runs in one folder."""
     record = {
         "config": json.loads(config.model_dump_json()),
@@ -148,7 +184,7 @@ def _bank(config: TrainingConfig, datasets: Sequence[LandmarkDataset], progress:
 class _Steps(IterableDataset[Batch]):
     """One batch for every step that is left, from wherever the trainer stands."""
 
-    def __init__(self, trainer: lightning.Trainer, bank: PatchBank, config: TrainingConfig) -> None:
+    def __init__(self, trainer: lightning.Trainer, bank: PatchBank, config: RunConfig) -> None:
         self.trainer, self.bank, self.config = trainer, bank, config
 
     def __iter__(self) -> Iterator[Batch]:
@@ -162,38 +198,44 @@ class _Steps(IterableDataset[Batch]):
 
 
 class KeepBest(lightning.Callback):
-    """Every `validate_every` steps, validates, keeps the checkpoint with the best F1, and saves where we are."""
+    """Every `validate_every` steps, validates, keeps the checkpoint with the best ROC AUC, and saves where we are.
 
-    def __init__(self, judge: ValidationSet, out: Path, provenance: Provenance) -> None:
-        self.judge, self.out, self.provenance = judge, out, provenance
-        self.best_f1 = -1.0
+    Args:
+        judge: gives the decisions and metrics of the model as it is.
+        save: writes a checkpoint: its folder's name, the decisions, the steps.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        judge: Callable[[], tuple[dict[str, Decision], dict[str, float]]],
+        save: Callable[[str, dict[str, Decision], int], None],
+        out: Path,
+    ) -> None:
+        self.config, self.judge, self.save, self.out = config, judge, save, out
+        self.best_roc_auc = -1.0
 
     def state_dict(self) -> dict[str, Any]:
-        return {"best_f1": self.best_f1}
+        return {"best_roc_auc": self.best_roc_auc}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self.best_f1 = state_dict["best_f1"]
+        self.best_roc_auc = state_dict["best_roc_auc"]
 
     def on_train_batch_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, *_: Any) -> None:
-        assert isinstance(pl_module, TrainingModule)
-        step, config = trainer.global_step, pl_module.config
+        step, config = trainer.global_step, self.config
         if step % config.validate_every and step < config.steps:
             return
-        decision, metrics = validate(pl_module.model, self.judge)
+        decisions, metrics = self.judge()
         for logger in trainer.loggers:
             logger.log_metrics({f"validation/{name}": value for name, value in metrics.items()}, step)
-        pl_module.log("validation F1", metrics["f1"], prog_bar=True, logger=False)
-        if metrics["f1"] >= self.best_f1:  # of equals, the one that has trained longer
-            self.best_f1 = metrics["f1"]
-            self.save(pl_module.model, decision, "best", step)
+        pl_module.log("validation ROC AUC", metrics["roc_auc"], prog_bar=True, logger=False)
+        if metrics["roc_auc"] >= self.best_roc_auc:  # of equals, the one that has trained longer
+            self.best_roc_auc = metrics["roc_auc"]
+            self.save("best", decisions, step)
         if step == config.steps:
-            self.save(pl_module.model, decision, "final", step)
+            self.save("final", decisions, step)
         with replacing(self.out / "last.ckpt") as temporary:
             trainer.save_checkpoint(temporary)
-
-    def save(self, model: RobustMat, decision: Decision, folder: str, steps: int) -> None:
-        provenance = self.provenance.model_copy(update={"steps": steps})
-        save_checkpoint(self.out / folder, Checkpoint(self.out.name, model, decision, provenance))
 
 
 @contextmanager

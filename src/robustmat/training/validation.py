@@ -3,21 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from robustmat.dataset.batches import Progress
 from robustmat.dataset.pairs import PairSample, draw_pairs
 from robustmat.dataset.store import LandmarkDataset
-from robustmat.evaluation.calibration import fit_calibration
-from robustmat.evaluation.metrics import best_threshold, measure
-from robustmat.evaluation.scoring import embed_frames, score_candidates, score_pairs, views_of
+from robustmat.evaluation.decide import embed_sample, fit_decision
+from robustmat.evaluation.metrics import measure
 from robustmat.matching.matcher import RobustMatcher
 from robustmat.models.robustmat import RobustMat
 from robustmat.models.weights import Checkpoint, Decision, Provenance
-from robustmat.perturb import CLEAN, Perturbation, perturb_image
+from robustmat.perturb import Perturbation, perturb_image
 from robustmat.types import Frame, Image
 
-UNDECIDED = Decision(threshold=0.0, slope=1.0, intercept=0.0)
+UNDECIDED = Decision(threshold=0.0, match_threshold=0.0, slope=1.0, intercept=0.0)
 
 
 @dataclass(frozen=True)
@@ -45,16 +42,17 @@ def build_validation(
     return ValidationSet(kept, draw_pairs(kept, negatives="same-class", seed=seed))
 
 
-def validate(model: RobustMat, validation: ValidationSet) -> tuple[Decision, dict[str, float]]:
-    """The best threshold and calibration on the held-out drives, and the metrics there at that threshold."""
+def validate(model: RobustMat, validation: ValidationSet) -> tuple[dict[str, Decision], dict[str, float]]:
+    """The best decision on the held-out drives for each kind of evidence, and the metrics there of the last kind."""
     sample = validation.sample
-    device = next(model.parameters()).device
-    matcher = RobustMatcher(Checkpoint("in training", model, UNDECIDED, Provenance()), device=str(device))
-    views = views_of(np.stack([sample.frame_a, sample.frame_b], axis=1), CLEAN, "both")
-    wanted = (view for both in views for view in both)
-    (embedded,) = embed_frames([matcher], sample.truth, wanted, CLEAN, sample.seed)
-    scores = score_pairs(matcher, embedded, views, sample.landmark_a, sample.landmark_b)
-    threshold = best_threshold(scores, sample.label)
-    slope, intercept = fit_calibration(*score_candidates(matcher, validation.datasets, seed=sample.seed))
+    device = str(next(model.parameters()).device)
+    undecided = Checkpoint("in training", model, dict.fromkeys(model.config.evidence, UNDECIDED), Provenance())
+    embedded = embed_sample(RobustMatcher(undecided, device=device), sample)
+    fitted = {
+        kind: fit_decision(RobustMatcher(undecided, evidence=kind, device=device), embedded, sample)
+        for kind in model.config.evidence
+    }
     model.train()
-    return Decision(threshold=threshold, slope=slope, intercept=intercept), measure(scores, sample.label, threshold)
+    last = fitted[model.config.evidence[-1]]
+    metrics = measure(last.scores, sample.label, last.decision.threshold)
+    return {kind: it.decision for kind, it in fitted.items()}, metrics

@@ -1,0 +1,90 @@
+"""`robustmat export`: a checkpoint for where torch is not."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from robustmat.export.parity import ParityReport
+
+app = typer.Typer(no_args_is_help=True, help="Write a checkpoint in another format, checked against torch.")
+
+
+@app.callback()
+def _formats() -> None:
+    """Keeps the format's name in the command, though there is one format only."""
+
+
+@app.command()
+def onnx(
+    out: Annotated[Path, typer.Option(help="Folder for the ONNX files, their manifest and model card.")],
+    checkpoint: Annotated[str, typer.Option(help="A shipped name, a checkpoint folder or a training run.")] = "street",
+    int8: Annotated[bool, typer.Option("--int8", help="Also in eight bits, with what that costs in F1.")] = False,
+    fixed_steps: Annotated[
+        int | None, typer.Option(min=1, help="Steps of rk4 where the checkpoint's solver is adaptive (dopri5).")
+    ] = None,
+    frames: Annotated[int, typer.Option(min=1, help="Simulated frames of each of two drives to compare on.")] = 4,
+    seed: Annotated[int | None, typer.Option(min=0, help="The simulated town to compare on.")] = None,
+) -> None:
+    """Vertex embedder, graph embedder and scorers as ONNX files, with any number of landmarks.
+
+    The files are run beside torch on a simulated street; where scores differ by more than 1e-4 or a single
+    decision differs, nothing is written and the exit code is 1.
+
+        robustmat export onnx --checkpoint street --out street-onnx
+
+        robustmat match a.png b.png --boxes-a a.json --boxes-b b.json --runtime onnx --checkpoint street-onnx
+    """
+    from importlib.util import find_spec
+
+    from rich.console import Console
+    from rich.progress import track
+
+    from robustmat.errors import ConfigError
+    from robustmat.export.frames import TOWN, street_frames
+    from robustmat.models.weights import load_checkpoint
+
+    missing = [name for name in ("onnx", "onnxruntime") if find_spec(name) is None]
+    if missing:
+        raise ConfigError(f"exporting needs {' and '.join(missing)}: pip install 'robustmat[export]'")
+    from robustmat.export.write import check_exportable, export_onnx
+
+    console, errors = Console(), Console(stderr=True)
+    loaded = load_checkpoint(checkpoint)
+    check_exportable(loaded, out, fixed_steps)  # before the frames are rendered
+    street = street_frames(
+        frames,
+        TOWN if seed is None else seed,
+        progress=lambda items: track(items, "rendering frames to compare on", console=errors),
+    )
+    with errors.status("exporting and comparing with torch"):
+        found = export_onnx(loaded, out, street, int8=int8, fixed_steps=fixed_steps)
+    console.print(_table("ONNX against torch", found.parity))
+    if found.int8 is not None:
+        console.print(_table("int8 against torch", found.int8))
+    if found.solver is not None:
+        console.print(_table("fixed steps against dopri5", found.solver))
+    if not found.passed:
+        for line in found.parity.problems():
+            typer.echo(f"no parity: {line}", err=True)
+        typer.echo(f"robustmat: nothing was written to {out}", err=True)
+        raise typer.Exit(1)
+    console.print(f"wrote {out}; look at {out / 'README.md'}", markup=False, soft_wrap=True)
+
+
+def _table(title: str, report: "ParityReport") -> "Table":
+    from rich.table import Table
+
+    table = Table(
+        *("evidence", "largest score difference", "decisions changed", "matches changed", "match F1"),
+        title=f"{title}, {report.frame_pairs} frame pairs",
+        title_justify="left",
+    )
+    for name, it in report.evidence.items():
+        f1 = "" if it.f1_reference is None else f"{it.f1_reference:.3f} -> {it.f1_candidate:.3f}"
+        changed = f"{it.decisions_changed} of {it.candidates}", f"{it.matches_changed} of {it.matches}"
+        table.add_row(name, f"{it.largest_difference:.1e}", *changed, f1)
+    return table

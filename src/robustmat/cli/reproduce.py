@@ -1,0 +1,93 @@
+"""`robustmat reproduce`: make a table of the paper, on your data."""
+
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+def reproduce(
+    table: Annotated[
+        str,
+        typer.Argument(
+            help="main, weather, noise-levels, neighborhood, cross-dataset, ablation-modules, ablation-parts, "
+            "ablation-time, ablation-regularizer or ablation-choices.",
+            show_default=False,
+        ),
+    ],
+    data: Annotated[list[Path], typer.Option(help="A data set to train on; repeat for several.")],
+    test: Annotated[list[Path] | None, typer.Option(help="A data set to test on; repeat for several.")] = None,
+    val: Annotated[
+        list[Path] | None, typer.Option(help="Held-out data sets that choose checkpoints and thresholds.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="The workspace: runs, predictions and tables.")] = Path("reproduce"),
+    methods: Annotated[
+        str | None,
+        typer.Option(metavar="A,B,...", help="Instead of the table's rows: hardnet,hynet+neighbors,robustmat."),
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="How many; each trains, draws pairs and noise anew.")] = 3,
+    budget: Annotated[
+        float | None, typer.Option(min=0.01, help="Minutes for each training, instead of the configurations' steps.")
+    ] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Steps for each training, instead of minutes.")] = None,
+    config: Annotated[str, typer.Option(help="RobustMat's training configuration: a name or a TOML file.")] = "street",
+    both_ways: Annotated[
+        bool, typer.Option("--both-ways", help="Also train on --test and test on --data, and show the mean.")
+    ] = False,
+    perturb: Annotated[
+        str | None, typer.Option(metavar="A,B,...", help="Conditions instead of the table's: clean,paper:16,snow:3.")
+    ] = None,
+    frame_pairs: Annotated[int, typer.Option(min=1, help="At most so many for the frame protocol.")] = 300,
+    licence: Annotated[str, typer.Option(help="What the data allows; stored with the weights.")] = "unspecified",
+    threads: Annotated[int | None, typer.Option(help="CPU threads; 1 makes runs repeat to the byte.")] = None,
+) -> None:
+    """Train what is missing, predict what is missing, write the table.
+
+    Everything stays in the workspace: an interrupted command goes on where it was, other tables share its trainings,
+    and a workspace refuses to mix trainings of different lengths.
+
+        robustmat reproduce main --data D0013 --test D0002 --both-ways --budget 3 --out reproduce
+    """
+    import torch
+    from rich.console import Console
+    from rich.progress import track
+
+    from robustmat.dataset.store import open_dataset
+    from robustmat.errors import ConfigError
+
+    try:
+        from robustmat.experiments.reproduce import Settings, Workspace
+        from robustmat.experiments.reproduce import reproduce as run
+        from robustmat.experiments.reproduce_plan import make_tests
+        from robustmat.experiments.tables import choose_rows, choose_table
+        from robustmat.experiments.tables_make import write_table
+    except ModuleNotFoundError as missing:
+        raise ConfigError(f"this needs '{missing.name}': pip install 'robustmat[train,baselines]'") from None
+
+    if threads:
+        torch.set_num_threads(threads)
+    if budget and steps:
+        raise ConfigError("--budget and --steps both say how long trainings are: give one of them")
+    chosen = choose_table(table, perturb.split(",") if perturb else None)
+    rows = choose_rows(table, methods.split(",") if methods else None, config)
+    opened = [[open_dataset(path) for path in paths or ()] for paths in (data, val, test)]
+    tests = make_tests(*opened, both_ways=both_ways, each_test=chosen.each_test, each_side=chosen.each_side)
+    console, errors = Console(), Console(stderr=True)
+
+    def labelled(items: Sequence[Any], what: str) -> Iterable[Any]:
+        return track(items, what, console=errors, transient=True)
+
+    workspace = Workspace(
+        out,
+        Settings(tuple(range(seeds)), budget, steps, frame_pairs, licence),
+        tell=lambda line: console.print(line, markup=False, soft_wrap=True, highlight=False),
+        progress=lambda items: track(items, description="cutting patches", console=errors, transient=True),
+        labelled=labelled,
+    )
+    found = run(chosen, rows, tests, workspace)
+    command = " ".join(["robustmat", *sys.argv[1:]])
+    written = write_table(table, chosen, rows, tests, found, workspace, command)
+    for path in (written.markdown, written.csv, written.index, written.bars, written.examples):
+        console.print(f"wrote {path}", markup=False, soft_wrap=True, highlight=False)

@@ -1,0 +1,215 @@
+"""Make a table of the paper: train what is missing, predict what is missing, compute the table from the predictions.
+
+Everything is kept in a workspace and found again there: an interrupted command goes on where it was.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from robustmat.dataset.batches import Progress
+from robustmat.evaluation.decide import embed_sample_with, fit_decision
+from robustmat.evaluation.evaluate import evaluate
+from robustmat.evaluation.methods import EVIDENCE, ROBUSTMAT, load_method
+from robustmat.evaluation.predictions import write_predictions
+from robustmat.evaluation.references import BoxGeometry, References, geometry_examples, make_references
+from robustmat.evaluation.scoring import Progress as LabelledProgress
+from robustmat.evaluation.scoring import silent
+from robustmat.evaluation.steps import fit_step
+from robustmat.experiments.reproduce_budget import steps_within
+from robustmat.experiments.reproduce_plan import (
+    REFERENCES,
+    Cell,
+    Side,
+    Test,
+    config_digest,
+    digest,
+    is_finished,
+    keep_plan,
+    load_config,
+    run_folder,
+    trainings_of,
+)
+from robustmat.experiments.tables import PAIR, Row, Table, Training
+from robustmat.files import write_json
+from robustmat.matching.protocol import Matcher
+from robustmat.matching.steps import STEPS
+from robustmat.models.baselines.weights import method_of
+from robustmat.models.weights import load_checkpoint
+from robustmat.perturb import parse
+from robustmat.training.baseline_config import BaselineTrainingConfig
+from robustmat.training.baseline_run import train_baseline
+from robustmat.training.config import RunConfig, TrainingConfig
+from robustmat.training.run import choose_validation, train
+from robustmat.training.validation import build_validation
+
+Tell = Callable[[str], None]
+Found = dict[tuple[str, str, str, int], Path]  # training, test, perturbation, seed -> predictions file
+STEPPED_REFERENCES = ("cross-correlation", "root-sift")  # the strongest of those that learn nothing
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How much is done for a table. Steps come from the configuration, from `steps`, or from `budget` minutes."""
+
+    seeds: tuple[int, ...] = (0, 1, 2)
+    budget: float | None = None
+    steps: int | None = None
+    most_frame_pairs: int = 300
+    licence: str = "unspecified"
+
+
+@dataclass
+class Workspace:
+    """A folder of runs and predictions, and what is shown while they are made."""
+
+    path: Path
+    settings: Settings
+    tell: Tell = lambda line: None
+    progress: Progress | None = None
+    labelled: LabelledProgress = silent
+    plan: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        kept = {"budget": self.settings.budget, "steps": self.settings.steps}
+        self.plan = keep_plan(self.path, {**kept, "most_frame_pairs": self.settings.most_frame_pairs})
+
+    def config(self, training: Training, side: Side, seed: int) -> RunConfig:
+        """The run's configuration; how many steps a budget is worth is measured once and then kept."""
+        steps = self.settings.steps
+        if self.settings.budget is not None:
+            name = f"{training.key}--{side.name}"
+            if name not in self.plan["steps"]:
+                learned, _ = choose_validation(side.data, side.validation)
+                self.plan["steps"][name] = steps_within(
+                    load_config(training, seed, None), learned, self.settings.budget
+                )
+                write_json(self.path / "plan.json", self.plan)
+            steps = self.plan["steps"][name]
+        return load_config(training, seed, steps)
+
+
+def reproduce(table: Table, rows: Sequence[Row], tests: Sequence[Test], workspace: Workspace) -> Found:
+    """Train and predict whatever the rows lack."""
+    trainings = trainings_of(rows)
+    found: Found = {}
+    for seed in workspace.settings.seeds:
+        for side in {it.side.name: it.side for it in tests}.values():
+            digests = {}
+            for training in trainings.values():
+                config = workspace.config(training, side, seed)
+                train_missing(workspace, training, config, side, seed)
+                digests[training.key] = config_digest(config)
+            digests[REFERENCES] = digest([REFERENCES, workspace.settings.most_frame_pairs])
+            for it in (one for one in tests if one.side.name == side.name):
+                for perturb in table.conditions:
+                    cells = {key: Cell(key, it, perturb, seed, value) for key, value in digests.items()}
+                    predict_missing(workspace, list(cells.values()))
+                    for key, cell in cells.items():
+                        found[key, test_name(it), perturb, seed] = cell.path(workspace.path)
+    return found
+
+
+def test_name(test: Test) -> str:
+    return f"{test.side.name} -> {test.name}"
+
+
+def train_missing(workspace: Workspace, training: Training, config: RunConfig, side: Side, seed: int) -> Path:
+    """A finished run is left alone, a begun one goes on, a missing one begins."""
+    out = run_folder(workspace.path, training.key, side, seed)
+    if is_finished(out, config):
+        return out
+    workspace.tell(f"training {training.key} on {side.name}, seed {seed}, {config.steps} steps")
+    options: dict[str, Any] = {
+        "resume": (out / "run.json").exists(),
+        "licence": workspace.settings.licence,
+        "command": train_command(training, side, config, out),
+        "progress": workspace.progress,
+    }
+    if isinstance(config, BaselineTrainingConfig):
+        train_baseline(config, side.data, side.validation, out, **options)
+    elif isinstance(config, TrainingConfig):
+        train(config, side.data, side.validation, out, **options)
+    return out
+
+
+def predict_missing(workspace: Workspace, cells: Sequence[Cell]) -> None:
+    """Judge all methods that have no predictions yet for one test, perturbation and seed, in a single pass."""
+    missing = [it for it in cells if not it.path(workspace.path).exists()]
+    if not missing:
+        return
+    first = missing[0]
+    workspace.tell(f"predicting {first.test.name}, {first.perturb}, seed {first.seed}: {len(missing)} methods")
+    matchers: dict[str, list[Matcher]] = {}
+    for cell in missing:
+        if cell.training == REFERENCES:
+            matchers[REFERENCES] = reference_rows(cell.test.side, cell.seed)
+        else:
+            matchers[cell.training] = trained_rows(run_folder(workspace.path, cell.training, cell.test.side, cell.seed))
+    (leader, *rest) = [it for group in matchers.values() for it in group]
+    _, whole = evaluate(
+        leader,
+        first.test.data,
+        parse(first.perturb),
+        seed=first.seed,
+        references=References(tuple(rest)),
+        most_frame_pairs=workspace.settings.most_frame_pairs,
+        resamples=1,
+        progress=workspace.labelled,
+    )
+    start = 0
+    for cell in missing:
+        group = matchers[cell.training]
+        part = whole.rows[start : start + len(group)]
+        start += len(group)
+        meta = whole.meta | {"training": cell.training, "side": cell.test.side.name, "config": cell.config}
+        write_predictions(cell.path(workspace.path), replace(whole, meta=meta, rows=part))
+
+
+def trained_rows(run: Path) -> list[Matcher]:
+    """A run's matcher with everything that goes on top of it, each under the name of its step."""
+    method = method_of(run) or ROBUSTMAT
+    kinds: Sequence[str | None] = (None, *STEPS)
+    if method == ROBUSTMAT:
+        known = load_checkpoint(run).model.config.evidence
+        kinds = [it for it in EVIDENCE if it in known]
+    rows = []
+    for step in kinds:
+        matcher, _ = load_method(f"{method}+{step}" if step else method, run)
+        matcher.name = step or PAIR
+        rows.append(matcher)
+    return rows
+
+
+def reference_rows(side: Side, seed: int) -> list[Matcher]:
+    """The reference rows with their thresholds from the side's validation data, as the trained methods have theirs."""
+    learned, held_out = choose_validation(side.data, side.validation)
+    rows = list(make_references(examples=geometry_examples(learned, seed), seed=seed).rows)
+    judge = build_validation(held_out, parse("paper:16"), seed)
+    for row, embedded in zip(rows, embed_sample_with(rows, judge.sample), strict=True):
+        if row.name in ("always-match", "same-class"):
+            continue
+        decision = fit_decision(row, embedded, judge.sample).decision
+        row.threshold, row.match_threshold = decision.threshold, decision.match_threshold
+    geometry = next(it for it in rows if isinstance(it, BoxGeometry))
+    strong = [it for it in rows if it.name in STEPPED_REFERENCES]
+    stepped = [fit_step(it, step, judge.sample, prior=geometry) for it in strong for step in STEPS]
+    return [*rows, *stepped]
+
+
+def train_command(training: Training, side: Side, config: RunConfig, out: Path) -> str:
+    """What a user would type for the same run; changes beyond steps, seed and variant go into a TOML file."""
+    data = " ".join(f"--data {it.path}" for it in side.data)
+    held = "".join(f" --val {it.path}" for it in side.validation)
+    variant = training.changes.get("variant")
+    more = f" --variant {variant}" if variant else ""
+    rest = {key: value for key, value in training.changes.items() if key != "variant"}
+    note = f"  # with {rest}" if rest else ""
+    head = f"robustmat train {training.config} {data}{held}{more}"
+    return f"{head} --seed {config.seed} --steps {config.steps} --out {out}{note}"
+
+
+def evaluate_command(row: Row, test: Test, perturb: str, seed: int, run: Path) -> str:
+    data = " ".join(str(it.path) for it in test.data)
+    return f"robustmat evaluate {data} --method {row.method} --checkpoint {run} --perturb {perturb} --seed {seed}"

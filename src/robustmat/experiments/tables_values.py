@@ -1,0 +1,144 @@
+"""The numbers of a table, from predictions alone: mean and spread over seeds, and who is clearly ahead of whom."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robustmat.dataset.pairs import NEGATIVES
+from robustmat.evaluation.bootstrap import Difference, percentile_interval, resampled
+from robustmat.evaluation.metrics import curve, measure, roc_auc_of
+from robustmat.evaluation.predictions import MethodRow, Predictions
+from robustmat.evaluation.report import match_metrics
+from robustmat.types import Array
+
+HEADLINE = "roc_auc"  # the metric that methods are ranked and compared by
+COLUMNS = ("precision", "recall", "f1", "auc_paper", "roc_auc", "fpr95", "match_f1")
+LOWER_IS_BETTER = ("fpr95",)
+BOOTSTRAPS = 500
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One row's predictions for one seed."""
+
+    label: str
+    seed: int
+    path: Path
+    row: MethodRow
+    predictions: Predictions
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row of a table: for each metric the values of all seeds."""
+
+    label: str
+    values: dict[str, tuple[float, ...]]
+    files: tuple[str, ...]
+    is_reference: bool = False
+
+    def mean(self, metric: str) -> float:
+        return float(np.mean(self.values[metric]))
+
+    def deviation(self, metric: str) -> float:
+        """Over seeds; 0 where there is one."""
+        return float(np.std(self.values[metric], ddof=1)) if len(self.values[metric]) > 1 else 0.0
+
+
+@dataclass(frozen=True)
+class Section:
+    """What a table says about one test, condition and kind of negatives."""
+
+    test: str
+    condition: str
+    negatives: str
+    lines: tuple[Line, ...]
+    differences: dict[str, tuple[str, Difference]]  # row -> its best rival, and how far it is above it
+
+
+def make_section(
+    test: str, condition: str, negatives: str, entries: Sequence[Entry], references: Collection[str]
+) -> Section:
+    """Entries of all rows and seeds, of the same test and condition."""
+    labels = list(dict.fromkeys(it.label for it in entries))
+    groups = {label: [it for it in entries if it.label == label] for label in labels}
+    lines = tuple(_line(label, group, negatives, label in references) for label, group in groups.items())
+    rivals = {line.label: _best_rival(line, lines) for line in lines}
+    differences = {
+        label: (rival, compare_entries(groups[label], groups[rival], negatives))
+        for label, rival in rivals.items()
+        if rival is not None
+    }
+    return Section(test, condition, negatives, lines, differences)
+
+
+def ranking(lines: Sequence[Line], metric: str) -> list[str]:
+    """The labels of the best and the second-best row."""
+    sign = -1 if metric in LOWER_IS_BETTER else 1
+    known = [it for it in lines if np.isfinite(it.mean(metric))]
+    return [it.label for it in sorted(known, key=lambda it: -sign * it.mean(metric))][:2]
+
+
+def mean_section(sections: Sequence[Section]) -> Section:
+    """The mean over tests of one condition and kind of negatives, seed by seed."""
+    first = sections[0]
+    lines = []
+    for number, line in enumerate(first.lines):
+        same = [section.lines[number] for section in sections]
+        values = {metric: tuple(np.mean([it.values[metric] for it in same], axis=0).tolist()) for metric in line.values}
+        lines.append(Line(line.label, values, tuple(name for it in same for name in it.files), line.is_reference))
+    name = "mean of " + " and ".join(it.test for it in sections)
+    return Section(name, first.condition, first.negatives, tuple(lines), {})
+
+
+def compare_entries(ours: Sequence[Entry], theirs: Sequence[Entry], negatives: str) -> Difference:
+    """How far the first is above the second by ROC AUC: a paired bootstrap over objects, averaged over seeds."""
+    by_seed = {it.seed: it for it in theirs}
+    both = [(it, by_seed[it.seed]) for it in ours if it.seed in by_seed]
+    if not both:
+        return Difference(float("nan"), float("nan"), float("nan"))
+    found = [_area(a, negatives, None) - _area(b, negatives, None) for a, b in both]
+    drawn = [_resampled_difference(a, b, negatives) for a, b in both]
+    return Difference(float(np.mean(found)), *percentile_interval(np.nanmean(drawn, axis=0)))
+
+
+def _resampled_difference(ours: Entry, theirs: Entry, negatives: str) -> Array:
+    pairs, chosen = ours.predictions.pairs, _chosen(ours.predictions, negatives)
+
+    def difference(weights: Array) -> dict[str, Array]:
+        return {HEADLINE: _area(ours, negatives, weights) - _area(theirs, negatives, weights)}
+
+    identities = pairs.identity_a[chosen], pairs.identity_b[chosen]
+    return resampled(*identities, difference, BOOTSTRAPS, seed=ours.seed)[HEADLINE]
+
+
+def _area(entry: Entry, negatives: str, weights: Array | None) -> Array:
+    chosen = _chosen(entry.predictions, negatives)
+    return roc_auc_of(curve(entry.row.score[chosen], entry.predictions.pairs.label[chosen], weights))
+
+
+def _line(label: str, group: Sequence[Entry], negatives: str, is_reference: bool) -> Line:
+    values: dict[str, list[float]] = {metric: [] for metric in COLUMNS}
+    for entry in group:
+        chosen = _chosen(entry.predictions, negatives)
+        found = measure(entry.row.score[chosen], entry.predictions.pairs.label[chosen], entry.row.threshold)
+        found |= match_metrics(entry.row, entry.predictions.frame_pairs)
+        for metric in COLUMNS:
+            values[metric].append(found[metric])
+    files = tuple(it.path.name for it in group)
+    return Line(label, {metric: tuple(it) for metric, it in values.items()}, files, is_reference)
+
+
+def _chosen(predictions: Predictions, negatives: str) -> NDArray[np.int64]:
+    """The drawn pairs with that kind of negatives."""
+    return np.flatnonzero(predictions.pairs.negatives == NEGATIVES.index(negatives)).astype(np.int64)
+
+
+def _best_rival(line: Line, lines: Sequence[Line]) -> str | None:
+    """The best other row; a method and itself with a step on top are no rivals of each other."""
+    name = line.label.partition("+")[0]
+    others = [it for it in lines if it.label.partition("+")[0] != name and np.isfinite(it.mean(HEADLINE))]
+    return max(others, key=lambda it: it.mean(HEADLINE)).label if others else None

@@ -1,0 +1,49 @@
+"""Real-looking frames to hold an export to: one simulated town by day, and on an evening with rain and noise."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from robustmat.landmarks.boxes import landmarks_from_mask
+from robustmat.landmarks.known import identify
+from robustmat.perturb import parse, perturb_image
+from robustmat.sources.street import build_town, drive_town, kitti_camera
+from robustmat.types import Frame
+
+TOWN = 2031  # no town of this number was trained on
+SPACING = 4.0  # metres
+LOOKS = (("noon", "right", "clean"), ("evening", "left", "paper:16"))
+FEWEST = (0, 1, 2)  # landmarks of the frames where something could go wrong at the edge
+
+Progress = Callable[[Sequence[Any]], Iterable[Any]]
+
+
+def street_frames(
+    count: int, seed: int = TOWN, scale: float = 1.0, progress: Progress = lambda items: items
+) -> list[Frame]:
+    """`count` frames of each look, pixels in memory, with the simulator's identities."""
+    town = build_town(seed)
+    drives = [
+        (drive_town(town, count, look=look, lane=lane, spacing=SPACING, camera=kitti_camera(scale)), weather)
+        for look, lane, weather in LOOKS
+    ]
+    frames = []
+    for drive, weather, index in progress([(drive, weather, i) for drive, weather in drives for i in range(count)]):
+        frame = drive.frames[index]
+        semantics = frame.semantics
+        assert semantics is not None
+        known = [(it.box, it.category, it.identity) for it in drive.truth(index)]
+        pixels = perturb_image(frame.image, parse(weather), seed=seed, key=f"{drive.name}/{frame.name}")
+        landmarks = identify(landmarks_from_mask(semantics), known)
+        name = f"{drive.name}/{frame.name}"
+        frames.append(Frame(name, lambda pixels=pixels: pixels, landmarks, frame.camera))  # type: ignore[misc]
+    return frames
+
+
+def frame_pairs(frames: Sequence[Frame]) -> list[tuple[Frame, Frame]]:
+    """Every two of the frames, and pairs in which one or both are cut down to 0, 1 and 2 landmarks."""
+    pairs = [(a, b) for i, a in enumerate(frames) for b in frames[i + 1 :]]
+    full, other = frames[0], frames[-1]
+    small = [replace(full, name=f"{full.name}, {few}", landmarks=full.landmarks[:few]) for few in FEWEST]
+    pairs += [(it, other) for it in small] + [(other, it) for it in small]
+    return pairs + [(a, b) for a in small for b in small]

@@ -1,0 +1,143 @@
+"""Do two matchers decide alike? The check that an export has to pass, and the measure of what int8 changes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from robustmat.errors import InputError
+from robustmat.matching.matcher import EmbeddedFrame
+from robustmat.matching.protocol import Matcher
+from robustmat.types import Array, Frame, MatchResult
+
+TOLERANCE = 1e-4  # of scores
+
+
+@dataclass(frozen=True)
+class EvidenceParity:
+    """Two matchers that score by the same evidence, over all candidates of all frame pairs."""
+
+    candidates: int
+    largest_difference: float  # of a score
+    decisions_changed: int  # candidates on the other side of the pair threshold
+    matches_changed: int  # of whole frames, returned by one of the two alone
+    matches: int  # that the reference returned
+    f1_reference: float | None  # of the matches against known identities, where there are any
+    f1_candidate: float | None
+
+    @property
+    def f1_drop(self) -> float | None:
+        if self.f1_reference is None or self.f1_candidate is None:
+            return None
+        return self.f1_reference - self.f1_candidate
+
+
+@dataclass(frozen=True)
+class ParityReport:
+    """What a candidate does differently from its reference."""
+
+    reference: str
+    candidate: str
+    frame_pairs: int
+    fewest_landmarks: int
+    most_landmarks: int
+    vertex_difference: float  # the largest of any number of an embedding
+    graph_difference: float
+    evidence: dict[str, EvidenceParity]
+    tolerance: float = TOLERANCE
+
+    def problems(self) -> list[str]:
+        """What differs more than it may, one line each; none is parity."""
+        found = []
+        for name, it in self.evidence.items():
+            if not it.largest_difference <= self.tolerance:  # not a number is no parity either
+                found.append(
+                    f"evidence {name}: a score differs by {it.largest_difference:.2e}, allowed are {self.tolerance:g}"
+                )
+            if it.decisions_changed:
+                found.append(f"evidence {name}: {it.decisions_changed} of {it.candidates} decisions differ")
+            if it.matches_changed:
+                found.append(f"evidence {name}: {it.matches_changed} matches differ from the {it.matches} of torch")
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        rows = {name: {**asdict(it), "f1_drop": it.f1_drop} for name, it in self.evidence.items()}
+        problems = self.problems()
+        return {**asdict(self), "evidence": rows, "parity": not problems, "problems": problems}
+
+
+def compare_matchers(
+    references: Mapping[str, Matcher],
+    candidates: Mapping[str, Matcher],
+    pairs: Sequence[tuple[Frame, Frame]],
+    tolerance: float = TOLERANCE,
+) -> ParityReport:
+    """Run both over the frame pairs, for each kind of evidence; a frame is embedded once by either.
+
+    Args:
+        references, candidates: by evidence; embeddings do not depend on it.
+    """
+    if not pairs:
+        raise InputError("a parity check needs at least one frame pair")
+    frames = {frame.name: frame for pair in pairs for frame in pair}
+    first, second = next(iter(references.values())), next(iter(candidates.values()))
+    ours: dict[str, EmbeddedFrame] = {name: first.embed(frame) for name, frame in frames.items()}
+    theirs: dict[str, EmbeddedFrame] = {name: second.embed(frame) for name, frame in frames.items()}
+    counts = [len(frame.landmarks) for frame in frames.values()]
+    return ParityReport(
+        reference=first.name,
+        candidate=second.name,
+        frame_pairs=len(pairs),
+        fewest_landmarks=min(counts),
+        most_landmarks=max(counts),
+        vertex_difference=max(_largest(ours[it].vertex, theirs[it].vertex) for it in frames),
+        graph_difference=max(_largest(ours[it].graph, theirs[it].graph) for it in frames),
+        evidence={
+            name: _compare(references[name], candidates[name], ours, theirs, [(a.name, b.name) for a, b in pairs])
+            for name in references
+        },
+        tolerance=tolerance,
+    )
+
+
+def _compare(
+    reference: Matcher,
+    candidate: Matcher,
+    ours: Mapping[str, EmbeddedFrame],
+    theirs: Mapping[str, EmbeddedFrame],
+    pairs: Sequence[tuple[str, str]],
+) -> EvidenceParity:
+    difference, size, decisions, matches, changed = 0.0, 0, 0, 0, 0
+    results: tuple[list[MatchResult], list[MatchResult]] = ([], [])
+    for a, b in pairs:
+        first, second = reference.match(ours[a], ours[b]), candidate.match(theirs[a], theirs[b])
+        difference = max(difference, _largest(first.score, second.score))
+        decisions += int(((first.score >= reference.threshold) != (second.score >= candidate.threshold)).sum())
+        chosen = [{(it.a, it.b) for it in result.matches} for result in (first, second)]
+        changed += len(chosen[0] ^ chosen[1])
+        matches += len(chosen[0])
+        size += first.score.size
+        results[0].append(first)
+        results[1].append(second)
+    f1s = [match_f1(it) for it in results]
+    return EvidenceParity(size, difference, decisions, changed, matches, f1s[0], f1s[1])
+
+
+def match_f1(results: Sequence[MatchResult]) -> float | None:
+    """F1 of the matches of several frame pairs by their landmarks' identities; a match of a landmark without
+    identity counts for nothing."""
+    right = returned = possible = 0
+    for result in results:
+        a, b = ([it.identity for it in side] for side in (result.landmarks_a, result.landmarks_b))
+        judged = [(a[it.a], b[it.b]) for it in result.matches if a[it.a] is not None and b[it.b] is not None]
+        right += sum(x == y for x, y in judged)
+        returned += len(judged)
+        possible += sum(min(a.count(it), b.count(it)) for it in set(a) & set(b) - {None})
+    return 2 * right / (returned + possible) if possible else None
+
+
+def _largest(a: Array | Any, b: Array | Any) -> float:
+    if a.shape != b.shape:
+        return float("inf")
+    return float(np.abs(np.asarray(a, np.float64) - b).max(initial=0.0))

@@ -1,0 +1,189 @@
+"""Write a checkpoint as ONNX files, and hold them to torch before anyone can use them."""
+
+import json
+import tempfile
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from robustmat.dataset.graphs import neighborhoods
+from robustmat.dataset.patches import cut_patches
+from robustmat.errors import InputError
+from robustmat.export.card import write_card
+from robustmat.export.frames import frame_pairs
+from robustmat.export.manifest import FILE, Manifest, Part
+from robustmat.export.parity import ParityReport, compare_matchers
+from robustmat.export.parts import Exportable, check_fixed_steps, exportables, with_fixed_steps
+from robustmat.export.quantize import quantize_vertex
+from robustmat.export.runtime import OnnxMatcher
+from robustmat.files import write_json
+from robustmat.matching.matcher import RobustMatcher
+from robustmat.models.weights import Checkpoint
+from robustmat.types import Frame
+
+OPSET = 18
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What an export gave: the parity with torch, and what int8 and other solver steps change, where asked for."""
+
+    folder: Path
+    parity: ParityReport
+    int8: ParityReport | None = None
+    solver: ParityReport | None = None  # the exported model against the checkpoint's own adaptive solver
+
+    @property
+    def passed(self) -> bool:
+        return not self.parity.problems()
+
+
+def export_onnx(
+    checkpoint: Checkpoint,
+    folder: Path | str,
+    frames: Sequence[Frame],
+    *,
+    int8: bool = False,
+    fixed_steps: int | None = None,
+) -> Exported:
+    """Export, check, and only then put the files into `folder`; without parity nothing is written there.
+
+    Args:
+        frames: real-looking frames with landmarks, to compare with torch on and to calibrate int8 with.
+        int8: write the vertex embedder in eight bits, too.
+        fixed_steps: of rk4, where the checkpoint's solver is adaptive.
+    """
+    folder = Path(folder)
+    check_exportable(checkpoint, folder, fixed_steps)
+    if len(frames) < 2 or not all(frame.landmarks for frame in frames):
+        raise InputError("a parity check needs at least two frames with landmarks")
+    original = checkpoint
+    if fixed_steps is not None:
+        checkpoint = replace(checkpoint, model=with_fixed_steps(checkpoint.model, fixed_steps))
+    with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as temporary:
+        staged = Path(temporary)
+        note = _solver_note(original, checkpoint, fixed_steps)
+        write_parts(checkpoint, staged, frames if int8 else None, note)
+        pairs = frame_pairs(frames)
+        references = {it: RobustMatcher(checkpoint, evidence=it) for it in checkpoint.model.config.evidence}
+        found = Exported(
+            folder,
+            compare_matchers(references, _opened(staged, references), pairs),
+            compare_matchers(references, _opened(staged, references, int8=True), pairs) if int8 else None,
+            None
+            if not note
+            else compare_matchers({it: RobustMatcher(original, evidence=it) for it in references}, references, pairs),
+        )
+        _write_reports(staged, found)
+        write_sample(staged, references, frames)
+        write_card(staged, found.parity, found.int8, found.solver)
+        if found.passed:
+            folder.mkdir(exist_ok=True)
+            for path in sorted(staged.iterdir(), key=lambda it: it.name == FILE):  # the manifest last
+                path.replace(folder / path.name)
+    return found
+
+
+def check_exportable(checkpoint: Checkpoint, folder: Path, fixed_steps: int | None = None) -> None:
+    """Raise what would keep the checkpoint from being exported to `folder`, before any work is done."""
+    if fixed_steps is None:
+        check_fixed_steps(checkpoint.model.config)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"cannot export to {folder}: it is a file; give a folder")
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / FILE).is_file():
+        raise InputError(f"{folder} holds other files: give an empty folder, or one that an export made")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise InputError(f"cannot write {folder}: {problem.strerror}; choose another place") from None
+
+
+def write_parts(
+    checkpoint: Checkpoint, folder: Path, calibration: Sequence[Frame] | None = None, solver_note: str = ""
+) -> Manifest:
+    """The ONNX files and their manifest, unchecked; with int8 where there are frames to calibrate on."""
+    config = checkpoint.model.config
+    parts = exportables(checkpoint.model)
+    described = {it.name: it.described() for it in parts}  # runs each once, so that bounded weights are known
+    for it in parts:
+        trace(it, folder / described[it.name].file)
+    smaller = {}
+    if calibration is not None:
+        smaller["vertex"] = Part(**{**described["vertex"].model_dump(), "file": "vertex.int8.onnx"})
+        cut = [cut_patches(it.image, [mark.box for mark in it.landmarks], config.patch) for it in calibration]
+        quantize_vertex(folder / described["vertex"].file, folder / smaller["vertex"].file, cut)
+    manifest = Manifest(
+        checkpoint=checkpoint.name,
+        patch=config.patch,
+        num_neighbors=config.graph.num_neighbors,
+        include_center=config.graph.include_center,
+        embedding_dim=config.vertex.embedding_dim,
+        parts=described,
+        int8=smaller,
+        decisions={it: checkpoint.decisions[it] for it in config.evidence},
+        solver_note=solver_note,
+        provenance=json.loads(checkpoint.provenance.model_dump_json()),
+    )
+    write_json(folder / "model.json", json.loads(config.model_dump_json()))
+    write_json(folder / FILE, json.loads(manifest.model_dump_json()))
+    return manifest
+
+
+def trace(part: Exportable, path: Path) -> None:
+    """One part as an ONNX file; the number of landmarks stays open."""
+    import onnx
+
+    open_axes = {name: {0: axis} for name, axis in part.open_axes.items()}
+    open_axes[part.output] = dict(enumerate(part.output_axes))
+    with warnings.catch_warnings(), torch.no_grad():
+        # Tracing warns where Python looks at a count, and about its own age; the parity check judges the outcome.
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            part.module.eval(),
+            tuple(part.example.values()),
+            str(path),
+            input_names=list(part.example),
+            output_names=[part.output],
+            dynamic_axes=open_axes,
+            opset_version=OPSET,
+            dynamo=False,  # the newer exporter takes minutes for these small graphs, and fixes the landmark counts
+        )
+    onnx.checker.check_model(str(path), full_check=True)
+
+
+def write_sample(folder: Path, matchers: dict[str, RobustMatcher], frames: Sequence[Frame]) -> None:
+    """`sample.npz`: what goes into the files for one frame pair, and the scores that torch gives it."""
+    first, second = frames[0], frames[-1]
+    arrays: dict[str, Any] = {}
+    config = next(iter(matchers.values())).model.config
+    for side, frame in (("a", first), ("b", second)):
+        boxes = [it.box for it in frame.landmarks]
+        around = neighborhoods(boxes, config.graph.num_neighbors, config.graph.include_center)
+        arrays[f"patches_{side}"] = cut_patches(frame.image, boxes, config.patch)
+        arrays[f"index_{side}"], arrays[f"mask_{side}"] = around.index, around.mask
+        arrays[f"placement_{side}"] = next(iter(matchers.values())).embed(frame).placement
+        arrays[f"boxes_{side}"] = np.array(boxes)
+        arrays[f"category_{side}"] = np.array([it.category for it in frame.landmarks])
+    for evidence, matcher in matchers.items():
+        arrays[f"score_{evidence}"] = matcher.match(first, second).score
+    np.savez_compressed(folder / "sample.npz", **arrays)
+
+
+def _opened(folder: Path, like: dict[str, RobustMatcher], int8: bool = False) -> dict[str, OnnxMatcher]:
+    return {evidence: OnnxMatcher(folder, evidence=evidence, int8=int8) for evidence in like}
+
+
+def _solver_note(original: Checkpoint, exported: Checkpoint, fixed_steps: int | None) -> str:
+    if original.model.config == exported.model.config:
+        return ""
+    return f"dopri5 of the checkpoint was replaced by rk4 with {fixed_steps} steps per unit of time"
+
+
+def _write_reports(folder: Path, found: Exported) -> None:
+    named = {"onnx": found.parity, "int8": found.int8, "solver": found.solver}
+    write_json(folder / "parity.json", {name: it.to_json() for name, it in named.items() if it is not None})

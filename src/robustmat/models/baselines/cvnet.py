@@ -1,0 +1,110 @@
+"""CVNet (Lee et al., CVPR 2022): verify a pair by the dense 4-D correlation of its two feature pyramids.
+
+Kept: a pyramid of three scales with a convolution of its own each, the correlation of every cell of one patch with
+every cell of the other for all nine pairs of scales, 4-D convolutions (centre-pivot: one 2-D kernel per side) that end
+in a match or no match, and the global descriptor whose cosine is added. Smaller: EfficientNet-Lite0 (see
+backbone.py), 5 x 5 cells instead of 20 x 20 and more, two 4-D layers instead of five, both parts trained together.
+The paper's order of query and key is averaged out.
+"""
+
+from itertools import pairwise
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from robustmat.models.baselines.backbone import LAST_CHANNELS, Backbone, GlobalDescriptor
+from robustmat.models.baselines.inputs import refuse_context
+from robustmat.models.baselines.protocol import BaselineConfig, PatchMatcher
+
+SCALES = (1.0, 0.5, 0.25)
+PAIRS_AT_ONCE = 128
+
+
+class CVNetConfig(BaselineConfig):
+    pyramid_channels: int = 32
+    cells: int = 5  # a side of the map that correlations are read on
+    correlation_channels: tuple[int, ...] = (16, 32)
+    global_weight: float = 0.5  # of the cosine in the score, as the paper re-ranks
+
+
+class CentrePivot4d(nn.Module):
+    """A 4-D convolution as two 2-D ones, each moving over one patch's cells while the other's stay put.
+
+    Shape:
+        [P, C, h, w, h, w] -> [P, C', h/stride, w/stride, h/stride, w/stride]
+    """
+
+    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        self.stride = stride
+        # The two dimensions that stay put are one to the convolution, which passes them by.
+        self.first = nn.Conv3d(inputs, outputs, (3, 3, 1), (stride, stride, 1), (1, 1, 0))
+        self.second = nn.Conv3d(inputs, outputs, (1, 3, 3), (1, stride, stride), (0, 1, 1))
+        self.norm = nn.GroupNorm(4, outputs)
+
+    def forward(self, correlation: Tensor) -> Tensor:
+        step = self.stride
+        still_second = correlation[..., ::step, ::step]
+        still_first = correlation[:, :, ::step, ::step]
+        over_first = self.first(still_second.flatten(4)).unflatten(4, still_second.shape[4:])
+        over_second = self.second(still_first.flatten(2, 3)).unflatten(2, still_first.shape[2:4])
+        return torch.relu(self.norm(over_first + over_second))
+
+
+class CVNet(PatchMatcher):
+    """Embeddings are [N, scales * C * cells + D]: the pyramid, cell by cell of unit length, then the descriptor."""
+
+    config: CVNetConfig
+
+    def __init__(self, config: CVNetConfig) -> None:
+        super().__init__(config)
+        refuse_context(config.patch, "cvnet")
+        self.backbone = Backbone(config.patch)
+        self.descriptor = GlobalDescriptor(LAST_CHANNELS, config.embedding_dim)
+        self.pyramid = nn.ModuleList(
+            nn.Conv2d(LAST_CHANNELS, config.pyramid_channels, 3, padding=1, bias=False) for _ in SCALES
+        )
+        widths = (len(SCALES) ** 2, *config.correlation_channels)
+        self.verify = nn.Sequential(
+            *(CentrePivot4d(a, b, stride=1 + (number > 0)) for number, (a, b) in enumerate(pairwise(widths)))
+        )
+        self.decide = nn.Linear(widths[-1], 1)
+
+    def warm_start(self) -> None:
+        self.backbone.load_imagenet()
+
+    def embed(self, patches: Tensor) -> Tensor:
+        _, maps = self.backbone(patches)
+        side, cells = maps.shape[2], self.config.cells
+        levels = []
+        for scale, convolution in zip(SCALES, self.pyramid, strict=True):
+            small = max(1, round(side * scale))
+            level = F.normalize(convolution(F.interpolate(maps, size=(small, small), mode="area")), dim=1)
+            levels.append(F.interpolate(level, size=(cells, cells), mode="bilinear", align_corners=False))
+        return torch.cat([torch.stack(levels, dim=1).flatten(1), self.descriptor(maps)], dim=1)
+
+    def unpack(self, embedded: Tensor) -> tuple[Tensor, Tensor]:
+        """Pyramid [N, scales, C, cells, cells] and global descriptor [N, D]."""
+        config, dim = self.config, self.config.embedding_dim
+        shape = (len(embedded), len(SCALES), config.pyramid_channels, config.cells, config.cells)
+        return embedded[:, :-dim].reshape(shape), embedded[:, -dim:]
+
+    def pair_logits(self, a: Tensor, b: Tensor) -> Tensor:
+        """Log odds of a match for pairs of embeddings, row by row: [P]."""
+        first, second = self.unpack(a)[0], self.unpack(b)[0]
+        # The correlation of every cell with every cell, at all pairs of scales; what disagrees counts nothing.
+        correlation = torch.relu(torch.einsum("pschw,ptcij->psthwij", first, second))
+        turned = correlation.permute(0, 2, 1, 5, 6, 3, 4)  # the same pair the other way round
+        volumes = torch.cat([correlation, turned]).flatten(1, 2)  # [2P, 9, h, w, h, w]
+        said = self.decide(self.verify(volumes).flatten(2).mean(dim=2)).squeeze(1)
+        return cast(Tensor, said.view(2, -1).mean(dim=0))
+
+    def compare(self, a: Tensor, b: Tensor) -> Tensor:
+        pairs = torch.cartesian_prod(torch.arange(len(a)), torch.arange(len(b)))  # [A * B, 2]
+        starts = range(0, len(pairs), PAIRS_AT_ONCE)
+        blocks = (pairs[start : start + PAIRS_AT_ONCE].T for start in starts)
+        said = torch.cat([self.pair_logits(a[i], b[j]).sigmoid() for i, j in blocks])
+        cosine = self.unpack(a)[1] @ self.unpack(b)[1].T
+        return said.view(len(a), len(b)) + self.config.global_weight * cosine

@@ -1,0 +1,121 @@
+"""Steps on top of any matcher: neighbours, competition, placement."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from robustmat.dataset.graphs import neighborhoods
+from robustmat.dataset.pairs import draw_pairs
+from robustmat.dataset.truth import AMBIGUOUS, MATCHED, UNMATCHED
+from robustmat.evaluation.metrics import roc_auc
+from robustmat.evaluation.references import CrossCorrelation, SameClass
+from robustmat.evaluation.scoring import embed_frames, score_pairs, views_of
+from robustmat.evaluation.steps import fit_competition, fit_step
+from robustmat.matching.steps import SteppedMatcher, compete, rivalry, with_neighbors
+from robustmat.perturb import CLEAN
+from small_world import drive, make_boards
+
+SCORES = arrays(np.float64, st.tuples(st.integers(1, 5), st.integers(1, 5)), elements=st.floats(-3, 3))
+
+
+def boxes(count: int, seed: int) -> list[tuple[float, float, float, float]]:
+    rng = np.random.default_rng(seed)
+    corners = rng.uniform(0, 200, (count, 2))
+    return [(x, y, x + 10, y + 20) for x, y in corners.tolist()]
+
+
+@settings(max_examples=60, deadline=None)
+@given(SCORES, st.integers(0, 100))
+def test_neighbours_are_compared_in_the_order_of_their_distance(score: np.ndarray, seed: int) -> None:
+    sides = [boxes(count, seed + k) for k, count in enumerate(score.shape)]
+
+    def around(side: list, index: int) -> list[int]:
+        centre = np.array([(it[0] + it[2], it[1] + it[3]) for it in side]) / 2
+        distance = np.linalg.norm(centre - centre[index], axis=1)
+        return [k for k in np.argsort(distance, kind="stable") if k != index][:3]
+
+    found = with_neighbors(score, *(neighborhoods(it, 3, include_center=False) for it in sides))
+    for i in range(score.shape[0]):
+        for j in range(score.shape[1]):
+            pairs = [(i, j), *zip(around(sides[0], i), around(sides[1], j), strict=False)]
+            assert found[i, j] == pytest.approx(np.mean([score[pair] for pair in pairs]))
+
+
+@settings(max_examples=60, deadline=None)
+@given(SCORES, st.floats(-2, 2))
+def test_competition_is_a_softmax_over_rivals_and_nobody(logits: np.ndarray, alone: float) -> None:
+    weight, nobody = np.exp(logits), np.exp(alone)
+    by_row = weight / (weight.sum(axis=1, keepdims=True) + nobody)
+    by_column = weight / (weight.sum(axis=0, keepdims=True) + nobody)
+    np.testing.assert_allclose(compete(logits, alone), np.log(by_row * by_column), atol=1e-9)
+    rows, columns = rivalry(logits, alone)
+    np.testing.assert_allclose(np.exp(rows).sum(axis=1), 1)
+    np.testing.assert_allclose(np.exp(columns).sum(axis=0), 1)
+    np.testing.assert_allclose(compete(logits.T, alone), compete(logits, alone).T)
+
+
+def test_an_empty_frame_competes_with_nobody() -> None:
+    assert compete(np.zeros((0, 3)), 0.0).shape == (0, 3)
+
+
+def surprise(case: tuple[np.ndarray, ...], scale: float, alone: float) -> float:
+    """Written with loops, landmark by landmark."""
+    score, _, label = case
+    total = 0.0
+    for logits, said in ((scale * score, label), (scale * score.T, label.T)):
+        for values, labels in zip(logits, said, strict=True):
+            rivals = [np.exp(v) for v, it in zip(values, labels, strict=True) if it != AMBIGUOUS]
+            norm = np.log(sum(rivals) + np.exp(alone))
+            total -= sum(v - norm for v, it in zip(values, labels, strict=True) if it == MATCHED)
+            if (labels == UNMATCHED).all():
+                total -= alone - norm
+    return total
+
+
+def matching_world(seed: int, count: int) -> list[tuple[np.ndarray, ...]]:
+    """Frame pairs whose partners score two higher than strangers; some candidates cannot be judged."""
+    rng = np.random.default_rng(seed)
+    cases = []
+    for _ in range(count):
+        rows, columns = rng.integers(1, 6, 2)
+        label = np.full((rows, columns), float(UNMATCHED))
+        for k in range(min(rows, columns)):
+            label[k, k] = rng.choice([MATCHED, UNMATCHED], p=[0.7, 0.3])
+        score = rng.normal(size=label.shape) + 2 * (label == MATCHED)
+        label[rng.random(label.shape) < 0.1] = AMBIGUOUS
+        cases.append((score, np.zeros_like(score), label))
+    return cases
+
+
+def test_fitting_makes_the_truth_likeliest_whatever_the_size_of_scores() -> None:
+    cases = matching_world(0, 150)
+    fitted = fit_competition(cases, with_prior=False)
+    assert fitted.prior_scale == 0
+    best = sum(surprise(it, fitted.scale, fitted.alone) for it in cases)
+    for scale in (0.8, 1.0, 1.25):
+        for shift in (-0.3, 0.0, 0.3):
+            assert best <= sum(surprise(it, scale * fitted.scale, fitted.alone + shift) for it in cases) + 0.05
+    small = fit_competition([(it / 1000, prior, label) for it, prior, label in cases], with_prior=False)
+    assert small.scale == pytest.approx(1000 * fitted.scale, rel=0.05)
+
+
+def test_competition_and_placement_never_cost_what_the_pixels_knew() -> None:
+    streets = [drive(make_boards(12, seed), name=f"drive{seed}", world=f"town{seed}", frames=10) for seed in range(2)]
+    sample, unseen = (draw_pairs([it], "random", 0, most_frame_pairs=25) for it in streets)
+    views = views_of(np.stack([unseen.frame_a, unseen.frame_b], axis=1), CLEAN, "both")
+    inner = CrossCorrelation()
+    matchers = [inner, *(fit_step(inner, step, sample, prior=SameClass()) for step in ("competition", "placement"))]
+    embedded = embed_frames(matchers, unseen.truth, (it for both in views for it in both), CLEAN, 0)
+    areas = [
+        roc_auc(score_pairs(it, memory, views, unseen.landmark_a, unseen.landmark_b), unseen.label)
+        for it, memory in zip(matchers, embedded, strict=True)
+    ]
+    assert areas[1] > areas[0] - 0.02
+    assert areas[2] >= areas[1] - 0.01  # different classes are never one object: the prior knows
+    stepped = matchers[2]
+    assert isinstance(stepped, SteppedMatcher)
+    assert stepped.config.prior_scale > 0.1
+    assert stepped.decision is not None
+    assert stepped.threshold == stepped.decision.threshold

@@ -1,0 +1,273 @@
+"""An export decides like torch: on trained weights, with any number of landmarks, and without torch installed."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import cv2
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+from typer.testing import CliRunner
+
+from models_for_tests import small, untrained
+from robustmat.cli import app
+from robustmat.errors import ConfigError, InputError, RobustMatError, WeightsError
+from robustmat.export import write
+from robustmat.export.frames import frame_pairs
+from robustmat.export.parity import compare_matchers
+from robustmat.export.runtime import OnnxMatcher
+from robustmat.export.write import Exported, export_onnx
+from robustmat.matching.matcher import RobustMatcher
+from robustmat.models.presets import preset
+from robustmat.models.weights import load_checkpoint
+from robustmat.types import Frame
+from small_world import drive, make_boards
+
+ROOT = Path(__file__).parent.parent
+EVIDENCE = ("pair", "frames", "placement")
+
+
+def street(count: int = 4) -> list[Frame]:
+    """Every second frame of a short drive along textured boards, seven to nine landmarks each."""
+    frames = drive(make_boards(14, seed=3), frames=2 * count, strangers=True).frames[::2]
+    return [replace(it, name=f"frame {number}") for number, it in enumerate(frames)]
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Exported:
+    """The shipped checkpoint: trained weights, since untrained ones hide differences in ties."""
+    return export_onnx(load_checkpoint("street"), tmp_path_factory.mktemp("export") / "street", street(), int8=True)
+
+
+def test_trained_weights_score_and_decide_as_in_torch(exported: Exported) -> None:
+    checkpoint = load_checkpoint("street")
+    pairs = frame_pairs(street())
+    frames = {frame.name: frame for pair in pairs for frame in pair}
+    assert {len(it.landmarks) for it in frames.values()} > {0, 1, 2}
+    ours = {name: RobustMatcher(checkpoint).embed(it) for name, it in frames.items()}
+    theirs = {name: OnnxMatcher(exported.folder).embed(it) for name, it in frames.items()}
+    for evidence in EVIDENCE:
+        torch_matcher = RobustMatcher(checkpoint, evidence=evidence)
+        onnx_matcher = OnnxMatcher(exported.folder, evidence=evidence)
+        matches = 0
+        for a, b in pairs:
+            first = torch_matcher.match(ours[a.name], ours[b.name])
+            second = onnx_matcher.match(theirs[a.name], theirs[b.name])
+            assert second.score.shape == (len(a.landmarks), len(b.landmarks))
+            np.testing.assert_allclose(second.score, first.score, atol=1e-4)
+            assert ((first.score >= torch_matcher.threshold) == (second.score >= onnx_matcher.threshold)).all()
+            assert [(it.a, it.b) for it in first.matches] == [(it.a, it.b) for it in second.matches]
+            matches += len(first.matches)
+        assert matches > 10
+        assert exported.parity.evidence[evidence].matches == matches
+    assert exported.passed
+
+
+def test_embeddings_of_torch_and_onnx_can_be_swapped(exported: Exported) -> None:
+    torch_matcher, onnx_matcher = RobustMatcher(load_checkpoint("street")), OnnxMatcher(exported.folder)
+    a, b = street()[0], street()[2]
+    mixed = onnx_matcher.match(torch_matcher.embed(a), onnx_matcher.embed(b))
+    np.testing.assert_allclose(mixed.score, torch_matcher.match(a, b).score, atol=1e-4)
+    other = RobustMatcher(untrained())
+    with pytest.raises(InputError, match="another checkpoint"):
+        onnx_matcher.match(other.embed(a), b)
+
+
+def test_every_number_of_landmarks_runs_in_the_files_themselves(exported: Exported) -> None:
+    for path in exported.folder.glob("*.onnx"):
+        shapes = [[axis.dim_param or axis.dim_value for axis in it.type.tensor_type.shape.dim] for it in inputs(path)]
+        assert all(shape[0] in ("N", "A", "B") for shape in shapes), path.name
+        assert not any(isinstance(axis, str) for shape in shapes for axis in shape[1:]), path.name
+
+
+def inputs(path: Path) -> list[onnx.ValueInfoProto]:
+    return list(onnx.load(path).graph.input)
+
+
+def test_int8_comes_with_its_price(exported: Exported) -> None:
+    report = json.loads((exported.folder / "parity.json").read_text())["int8"]
+    for evidence in EVIDENCE:
+        row = report["evidence"][evidence]
+        assert row["f1_drop"] == pytest.approx(row["f1_reference"] - row["f1_candidate"])
+        assert row["largest_difference"] > 1e-4  # eight bits are not floats, and the report does not hide it
+    assert "In eight bits" in (exported.folder / "README.md").read_text()
+    floats, bytes_ = OnnxMatcher(exported.folder), OnnxMatcher(exported.folder, int8=True)
+    exact, rough = floats.embed(street()[0]).vertex, bytes_.embed(street()[0]).vertex
+    cosine = (exact * rough).sum(1) / np.linalg.norm(exact, axis=1) / np.linalg.norm(rough, axis=1)
+    assert cosine.min() > 0.9
+
+
+def test_an_export_without_parity_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = write.trace
+
+    def careless(part: write.Exportable, path: Path) -> None:
+        honest(part, path)
+        if part.name == "vertex":  # one weight of the last layer goes astray
+            model = onnx.load(path)
+            weight = max(model.graph.initializer, key=lambda it: it.dims[0] * (len(it.dims) == 2))
+            changed = numpy_helper.to_array(weight).copy()
+            changed[0] += 1
+            weight.CopyFrom(numpy_helper.from_array(changed, weight.name))
+            onnx.save(model, path)
+
+    monkeypatch.setattr(write, "trace", careless)
+    found = export_onnx(untrained(small(joint=None)), tmp_path / "out", street(2))
+    assert not found.passed
+    assert any("a score differs by" in it for it in found.parity.problems())
+    assert not (tmp_path / "out").exists()
+    assert not list(tmp_path.iterdir())
+
+
+KINDS = {
+    "two residual blocks": small("resnet-gat", joint=None),
+    "without graph": small("ode-only", joint=None),
+    "without similarity": small("pde-only", joint=None),
+    "plain vertex field": small(joint=None, vertex={"field": "plain"}),
+    "contractive graph field": small(joint=None, graph={"field": "contractive"}),
+    "graph convolution, maximum": small("gcn", joint=None, graph={"pooling": "max"}),
+    "without center": small(joint=None, graph={"include_center": False, "pooling": "mean"}),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_model_exports(kind: str, tmp_path: Path) -> None:
+    found = export_onnx(untrained(KINDS[kind]), tmp_path / "out", street(2))
+    assert found.passed, found.parity.problems()
+    assert list(found.parity.evidence) == ["pair"]
+    assert OnnxMatcher(tmp_path / "out").evidence == "pair"
+
+
+def test_adaptive_steps_are_refused_or_replaced_and_measured(tmp_path: Path) -> None:
+    adaptive = untrained(small(joint=None, vertex={"solver": {"name": "dopri5"}}, graph={"solver": {"name": "dopri5"}}))
+    with pytest.raises(ConfigError, match=r"vertex\.solver, graph\.solver of this checkpoint .*--fixed-steps"):
+        export_onnx(adaptive, tmp_path / "out", street(2))
+    found = export_onnx(adaptive, tmp_path / "out", street(2), fixed_steps=4)
+    assert found.passed
+    assert found.solver is not None
+    assert 0 < found.solver.evidence["pair"].largest_difference < 0.05
+    assert "rk4 with 4 steps" in (tmp_path / "out" / "README.md").read_text()
+
+
+def test_a_paper_sized_checkpoint_names_all_its_adaptive_solvers() -> None:
+    with pytest.raises(ConfigError, match="adaptive"):
+        write.check_exportable(untrained(preset("paper")), Path("out"))
+
+
+WITHOUT_TORCH = """
+import sys
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("torch", "torchode", "lightning"):
+            raise ModuleNotFoundError(f"No module named '{name}'", name=name)
+sys.meta_path.insert(0, Refuse())
+"""
+
+
+def without_torch(code: str, *arguments: object) -> str:
+    command = [sys.executable, "-c", WITHOUT_TORCH + code, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_example_matches_like_torch_with_neither_torch_nor_robustmat(exported: Exported) -> None:
+    script = (ROOT / "examples" / "onnx_numpy.py").read_text()
+    blocked = script.replace("import json", 'sys.modules["robustmat"] = None\nimport json', 1)
+    shown = without_torch(blocked, exported.folder).splitlines()
+    frames = street()
+    expected = RobustMatcher(load_checkpoint("street")).match(frames[0], frames[-1])
+    category = [it.category for it in expected.landmarks_a]
+    assert shown == [f"{category[it.a]} {it.a} is {it.b}, score {it.score:.4f}" for it in expected.matches]
+    assert shown
+
+
+def test_matching_on_the_command_line_needs_no_torch_once_exported(exported: Exported, tmp_path: Path) -> None:
+    write_files(tmp_path)
+    arguments = ["match", *files(tmp_path), "--checkpoint", exported.folder, "--json", tmp_path / "out.json"]
+    without_torch("from robustmat.cli import main; sys.argv[0] = 'robustmat'; main()", *arguments, "--runtime", "onnx")
+    run(*files(tmp_path), "--json", tmp_path / "torch.json")
+    ours, theirs = (json.loads((tmp_path / it).read_text()) for it in ("torch.json", "out.json"))
+    assert [(it["a"], it["b"]) for it in ours["matches"]] == [(it["a"], it["b"]) for it in theirs["matches"]]
+    assert ours["matches"]
+    for a, b in zip(ours["matches"], theirs["matches"], strict=True):
+        assert b["score"] == pytest.approx(a["score"], abs=1e-4)
+
+
+def write_files(folder: Path) -> None:
+    for name, frame in zip("ab", street()[:2], strict=True):
+        cv2.imwrite(str(folder / f"{name}.png"), frame.image[:, :, ::-1])
+        marks = [{"box": it.box, "category": it.category} for it in frame.landmarks]
+        (folder / f"{name}.json").write_text(json.dumps({"landmarks": marks}))
+
+
+def files(folder: Path) -> list[object]:
+    return [folder / "a.png", folder / "b.png", "--boxes-a", folder / "a.json", "--boxes-b", folder / "b.json"]
+
+
+def run(*arguments: object) -> None:
+    done = CliRunner().invoke(app, ["match", *map(str, arguments)])
+    assert done.exit_code == 0, done.output
+
+
+def test_a_runtime_and_a_checkpoint_that_do_not_fit_are_refused(exported: Exported, tmp_path: Path) -> None:
+    write_files(tmp_path)
+    for more, message in (
+        (["--runtime", "onx"], "did you mean 'onnx'"),
+        (["--checkpoint", exported.folder], "is an ONNX export: give --runtime onnx"),
+        (["--runtime", "onnx-int8"], "no export with int8"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            CliRunner().invoke(app, ["match", *map(str, [*files(tmp_path), *more])], catch_exceptions=False)
+
+
+@pytest.mark.parametrize("parity", [True, False])
+def test_the_verb_writes_with_parity_and_ends_with_one_without(
+    parity: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("robustmat.export.frames.street_frames", lambda *_, **__: street(2))
+    monkeypatch.setattr("robustmat.models.weights.load_checkpoint", lambda _: untrained(small(joint=None)))
+    if not parity:
+        monkeypatch.setattr(write, "compare_matchers", lambda *given: compare_matchers(*given, tolerance=-1.0))
+    done = CliRunner().invoke(app, ["export", "onnx", "--out", str(tmp_path / "out")], catch_exceptions=False)
+    assert done.exit_code == (0 if parity else 1), done.output
+    assert (tmp_path / "out" / "export.json").is_file() == parity
+    assert ("no parity: evidence pair" in done.output) != parity
+
+
+def test_what_is_wrong_with_an_export_is_said(exported: Exported, tmp_path: Path) -> None:
+    def copy(**changes: object) -> Path:
+        folder = tmp_path / "copy"
+        folder.mkdir(exist_ok=True)
+        values = json.loads((exported.folder / "export.json").read_text()) | changes
+        (folder / "export.json").write_text(json.dumps(values))
+        return folder
+
+    cases: list[tuple[Path, type[RobustMatError], str]] = [
+        (tmp_path / "nowhere", WeightsError, "not found"),
+        (copy(format="other"), WeightsError, "not an ONNX export"),
+    ]
+    for folder, kind, message in cases:
+        with pytest.raises(kind, match=message):
+            OnnxMatcher(folder)
+    with pytest.raises(WeightsError, match="has version 99"):
+        OnnxMatcher(copy(version=99))
+    with pytest.raises(WeightsError, match=r"ONNX file not found: .*vertex\.onnx"):
+        OnnxMatcher(copy())
+    (copy() / "vertex.onnx").write_bytes(b"not an onnx file")
+    with pytest.raises(WeightsError, match="cannot be read"):
+        OnnxMatcher(copy())
+    with pytest.raises(WeightsError, match="holds no int8"):
+        OnnxMatcher(copy(int8={}), int8=True)
+    with pytest.raises(ConfigError, match="did you mean 'placement'"):
+        OnnxMatcher(exported.folder, evidence="placements")
+
+
+def test_a_folder_with_other_things_in_it_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match="holds other files"):
+        export_onnx(untrained(), tmp_path, street(2))
+    assert [it.name for it in tmp_path.iterdir()] == ["notes.txt"]

@@ -1,0 +1,213 @@
+"""Tables: trained, predicted, interrupted, resumed, and every number traceable."""
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from robustmat.config import merged
+from robustmat.dataset.store import LandmarkDataset
+from robustmat.errors import ConfigError, DataError
+from robustmat.evaluation.metrics import measure
+from robustmat.evaluation.predictions import read_predictions
+from robustmat.experiments import reproduce as module
+from robustmat.experiments.reproduce import Settings, Workspace, reproduce
+from robustmat.experiments.reproduce_budget import steps_within
+from robustmat.experiments.reproduce_plan import fingerprint, load_config, make_tests
+from robustmat.experiments.tables import TABLES, Row, Training, choose_rows, choose_table, make_row
+from robustmat.experiments.tables_make import write_table
+from robustmat.experiments.tables_paper import PAPER, paper_figures
+from small_world import drive, make_boards
+
+QUICK: dict[str, Any] = {
+    "views": 1,
+    "perturbations": ["clean"],
+    "validation_perturbation": "clean",
+    "frame_pairs_per_step": 2,
+}
+SMALL_MODEL = {
+    "patch": {"size": 16},
+    "vertex": {"stem_channels": 8, "channels": 8, "embedding_dim": 16, "pooling_grid": 2},
+    "similarity_hidden": [16, 8],
+}
+HARDNET = Training("hardnet", "hardnet", QUICK | {"model": {"patch": {"size": 32, "margin": 2}}})
+ROBUSTMAT = Training("robustmat", "street", QUICK | {"changes": SMALL_MODEL})
+ROWS = (
+    Row("hardnet", HARDNET),
+    Row("hardnet+neighbors", HARDNET, "neighbors"),
+    Row("robustmat", ROBUSTMAT, "pair"),
+)
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module")
+def streets() -> list[LandmarkDataset]:
+    return [drive(make_boards(12, seed), name=f"drive{seed}", world=f"town{seed}", frames=12) for seed in range(3)]
+
+
+def make(path: Path, streets: list[LandmarkDataset], **settings: Any) -> tuple[Any, dict[tuple, Path]]:
+    table = choose_table("main", ["clean", "awgn:20"])
+    tests = make_tests(streets[:1], streets[1:2], streets[2:], both_ways=True)
+    workspace = Workspace(path, Settings(**{"seeds": (0,), "steps": 2, "most_frame_pairs": 20} | settings))
+    found = reproduce(table, ROWS, tests, workspace)
+    return write_table("main", table, ROWS, tests, found, workspace, "robustmat reproduce main"), found
+
+
+def test_an_interrupted_table_goes_on_and_ends_as_if_nothing_had_happened(
+    streets: list[LandmarkDataset], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, found = make(tmp_path / "whole", streets)
+    seen = []
+    evaluate = module.evaluate
+
+    def deadly(*arguments: Any, **options: Any) -> Any:
+        seen.append(arguments)
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+        return evaluate(*arguments, **options)
+
+    monkeypatch.setattr(module, "evaluate", deadly)
+    with pytest.raises(KeyboardInterrupt):
+        make(tmp_path / "cut", streets)
+    monkeypatch.undo()
+    kept = {it: it.stat().st_mtime_ns for it in (tmp_path / "cut").rglob("*") if it.is_file()}
+    assert any(it.suffix == ".npz" for it in kept)
+    assert not (tmp_path / "cut" / "tables").exists()
+    cut, again = make(tmp_path / "cut", streets)
+    assert not [it for it, time in kept.items() if it.stat().st_mtime_ns != time]  # nothing is done twice
+    assert {it.name: it.read_bytes() for it in found.values()} == {it.name: it.read_bytes() for it in again.values()}
+    for name in ("markdown", "csv", "bars", "examples"):
+        assert getattr(whole, name).read_bytes() == getattr(cut, name).read_bytes()
+
+    # Every number of the CSV can be computed again from the file that it names.
+    lines = list(csv.DictReader(whole.csv.open()))
+    assert {it["method"] for it in lines} >= {"hardnet", "hardnet+neighbors", "robustmat", "root-sift", "box-geometry"}
+    checked = 0
+    for line in lines:
+        if line["metric"] != "roc_auc" or line["method"] != "hardnet+neighbors" or line["test"].startswith("mean"):
+            continue
+        predictions = read_predictions(tmp_path / "whole" / "predictions" / line["files"])
+        row = next(it for it in predictions.rows if it.name == "neighbors")
+        kind = ("same-class", "random").index(line["negatives"])
+        chosen = predictions.pairs.negatives == kind
+        expected = measure(row.score[chosen], predictions.pairs.label[chosen], row.threshold)["roc_auc"]
+        assert float(line["mean"]) == pytest.approx(expected, abs=1e-6)
+        checked += 1
+    assert checked == 2 * 2 * 2  # tests, conditions, negatives
+    index = json.loads(whole.index.read_text())
+    assert len(index["cells"]) == 2 * 2 * len(ROWS)
+    for cell in index["cells"]:
+        assert (tmp_path / "whole" / "predictions" / cell["predictions"]).is_file()
+        assert (tmp_path / "whole" / "runs" / cell["run"] / "best" / "model.json").is_file()
+        assert cell["evaluate"].startswith("robustmat evaluate drive")
+        assert "--steps 2" in cell["train"]
+
+    text = whole.markdown.read_text()
+    assert "## drive0 -> drive2, clean, same-class negatives" in text
+    assert "## drive2 -> drive0, awgn:20, random negatives" in text
+    assert "## mean of drive0 -> drive2 and drive2 -> drive0" in text
+    for picture in (whole.bars, whole.examples):
+        pixels = np.asarray(Image.open(picture))
+        assert pixels.std() > 10  # something was drawn
+
+    with pytest.raises(DataError, match="made with steps = 2, not 3"):
+        make(tmp_path / "whole", streets, steps=3)
+
+
+def test_more_seeds_reuse_what_is_there_and_give_a_spread(streets: list[LandmarkDataset], tmp_path: Path) -> None:
+    table = choose_table("noise-levels", ["clean"])
+    tests = make_tests(streets[:1], streets[1:2], streets[2:])
+    rows = ROWS[:1]
+    for seeds in ((0,), (0, 1)):
+        workspace = Workspace(tmp_path, Settings(seeds=seeds, steps=1, most_frame_pairs=10))
+        found = reproduce(table, rows, tests, workspace)
+        written = write_table("noise-levels", table, rows, tests, found, workspace, "")
+    lines = [it for it in csv.DictReader(written.csv.open()) if it["method"] == "hardnet" and it["metric"] == "f1"]
+    for line in lines:
+        values = [float(it) for it in line["values"].split()]
+        assert len(values) == len(line["files"].split()) == 2
+        assert float(line["deviation"]) == pytest.approx(np.std(values, ddof=1), abs=1e-5)
+    assert "±" in written.markdown.read_text()
+
+
+def test_a_changed_data_set_is_never_confused_with_the_old_one(streets: list[LandmarkDataset]) -> None:
+    other = drive(make_boards(12, 0), name="drive0", world="town0", frames=11)
+    assert fingerprint(streets[0]) == fingerprint(drive(make_boards(12, 0), name="drive0", world="town0", frames=12))
+    assert fingerprint(streets[0]) != fingerprint(other)
+
+
+def test_a_budget_becomes_steps_that_fit(streets: list[LandmarkDataset]) -> None:
+    config = load_config(HARDNET, 0, None)
+    short, long = (steps_within(config, streets[:1], minutes) for minutes in (0.001, 5.0))
+    assert short == 20
+    assert long > 100
+    assert load_config(HARDNET, 0, 7).validate_every == 2
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_row_of_every_table_can_be_configured(name: str) -> None:
+    for row in TABLES[name].rows:
+        config = load_config(row.training, 1, 10)
+        assert config.steps == 10
+        assert config.seed == 1
+        assert row.method
+
+
+def test_tables_have_the_papers_figures_beside_their_rows() -> None:
+    for name, conditions in PAPER.items():
+        labels = {row.label for row in TABLES[name].rows}
+        for condition, rows in conditions.items():
+            assert condition in TABLES[name].conditions
+            assert set(rows) <= labels, name
+    assert paper_figures("main", "paper:16", "robustmat")["f1"] == 0.9136
+    assert paper_figures("weather", "clean", "hardnet", "boreas-rainy-1")["recall"] == 0.8987
+    assert paper_figures("main", "clean", "robustmat") == {}
+    for figures in (it for conditions in PAPER.values() for rows in conditions.values() for it in rows.values()):
+        precision, recall, f1, _ = figures
+        assert 2 * precision * recall / (precision + recall) == pytest.approx(f1, abs=2e-3)  # no digit was lost
+
+
+def test_rows_are_chosen_by_name_and_misspelt_ones_refused() -> None:
+    rows = choose_rows("main", ["hardnet", "robustmat+frames", "sosnet+neighbors"])
+    assert [it.label for it in rows] == ["hardnet", "robustmat+frames", "sosnet+neighbors"]
+    assert rows[1].training.key == "robustmat"
+    assert make_row("robustmat-gcn").training.changes == {"variant": "gcn"}
+    context = load_config(make_row("hardnet-context+neighbors").training, 0, 5)
+    assert context.model.patch.channels == 6  # type: ignore[attr-defined]
+    plain = load_config(make_row("robustmat-no-context").training, 0, 5)
+    assert plain.model.patch.channels == 3  # type: ignore[attr-defined]
+    with pytest.raises(ConfigError, match="did you mean 'hardnet'"):
+        choose_rows("main", ["hardnt"])
+    with pytest.raises(ConfigError, match="did you mean 'main'"):
+        choose_table("mian")
+    with pytest.raises(ConfigError, match="paper"):
+        choose_table("main", ["papr:16"])
+
+
+def test_sides_and_tests_follow_the_table(streets: list[LandmarkDataset]) -> None:
+    together = make_tests(streets[:1], [], streets[1:])
+    assert [(it.side.name, it.name) for it in together] == [("drive0", "drive1+drive2")]
+    apart = make_tests(streets[:1], [], streets[1:], each_test=True)
+    assert [(it.side.name, it.name) for it in apart] == [("drive0", "drive1"), ("drive0", "drive2")]
+    crossed = make_tests(streets[:2], [], [], each_side=True)
+    assert [(it.side.name, it.name) for it in crossed] == [("drive0", "drive1"), ("drive1", "drive0")]
+    with pytest.raises(DataError, match="--test"):
+        make_tests(streets[:1], [], [])
+    with pytest.raises(DataError, match="--data"):
+        make_tests(streets[:1], [], [], each_side=True)
+
+
+def test_rows_of_one_name_must_mean_one_training(streets: list[LandmarkDataset], tmp_path: Path) -> None:
+    other = Row("b", Training("hardnet", "hardnet", merged(QUICK, {"learning_rate": 1.0})))
+    workspace = Workspace(tmp_path, Settings(seeds=(0,), steps=1))
+    with pytest.raises(DataError, match="two rows"):
+        reproduce(choose_table("main"), [ROWS[0], other], make_tests(streets[:1], [], streets[2:]), workspace)
