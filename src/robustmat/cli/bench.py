@@ -75,6 +75,7 @@ def inference(
     threads: Threads = None,
     scale: Scale = 1.0,
     paper_size: Annotated[int, typer.Option(min=16, help="Patch size of the paper's model; less is for trying.")] = 256,
+    clock: Clock = "wall",
     json: Json = None,
     plot: Chart = None,
 ) -> None:
@@ -91,7 +92,7 @@ def inference(
     for it in chosen:
         if it not in PARTS:
             raise ConfigError(f"unknown part '{it}' of the benchmark ({nearest(it, list(PARTS))})")
-    _check(plot)
+    _check(plot, clock)
     _set_threads(threads)
     settings = InferenceSettings(
         checkpoint=checkpoint,
@@ -100,6 +101,7 @@ def inference(
         scale=scale,
         paper_size=paper_size,
         parts=chosen,
+        clock=clock,
     )
     report = bench_inference(settings, _tell)
     _show_sections(report)
@@ -115,6 +117,7 @@ def training(
     frame_pairs: Annotated[int, typer.Option(min=1, help="Of a step.")] = 2,
     threads: Threads = None,
     scale: Scale = 1.0,
+    clock: Clock = "wall",
     json: Json = None,
     plot: Chart = None,
 ) -> None:
@@ -122,9 +125,9 @@ def training(
     from robustmat.experiments.bench_inference_plot import draw_bars
     from robustmat.experiments.bench_training import TrainingSettings, bench_training
 
-    _check(plot)
+    _check(plot, clock)
     _set_threads(threads)
-    settings = TrainingSettings(model=model, rounds=rounds, frame_pairs=frame_pairs, scale=scale)
+    settings = TrainingSettings(model=model, rounds=rounds, frame_pairs=frame_pairs, scale=scale, clock=clock)
     report = bench_training(settings, _tell)
     _show_sections(report)
     _write(report, json)
@@ -139,6 +142,8 @@ def scaling(
     frames: Annotated[str, typer.Option(metavar="N,N,...", help="Frames of a video.")] = "10,20,40,80",
     neighbors: Annotated[str, typer.Option(metavar="N,N,...", help="Neighbours K of a landmark.")] = "1,3,5,8,12",
     rounds: Annotated[int, typer.Option(min=1, help="How often each size runs.")] = 7,
+    threads: Threads = None,
+    clock: Clock = "wall",
     json: Json = None,
     plot: Chart = None,
 ) -> None:
@@ -149,13 +154,15 @@ def scaling(
     from robustmat.experiments.bench_inference_plot import draw_growth
     from robustmat.experiments.bench_scaling import ScalingSettings, bench_scaling
 
-    _check(plot)
+    _check(plot, clock)
     settings = ScalingSettings(
         checkpoint=checkpoint,
         landmarks=tuple(_lengths(landmarks, "--landmarks")),
         frames=tuple(_lengths(frames)),
         neighbors=tuple(_lengths(neighbors, "--neighbors")),
         rounds=rounds,
+        threads=threads,
+        clock=clock,
     )
     report = bench_scaling(settings, _tell)
     _show_growth(report)
@@ -166,9 +173,11 @@ def scaling(
 
 def _set_threads(threads: int | None) -> None:
     if threads is not None:
+        import cv2
         import torch
 
         torch.set_num_threads(threads)
+        cv2.setNumThreads(threads)
 
 
 def _write(report: "BenchReport | ScalingReport", json: Path | None) -> None:
@@ -196,9 +205,7 @@ def _show_sections(report: "BenchReport") -> None:
             console.print(table)
         for figure in section.figures:
             goal = "" if figure.goal is None else f", wanted {figure.goal:g}: {'yes' if figure.reached else 'no'}"
-            start = "times as fast as" if figure.unit == "times" else "share"
-            spread = f"{figure.value.median:.3g} ({figure.value.low:.3g} to {figure.value.high:.3g})"
-            console.print(f"{spread} {start} {figure.what.removeprefix('than ')}{goal}", highlight=False)
+            console.print(f"{figure.said(spread=True)}{goal}", highlight=False, markup=False)
         for name, value in section.facts.items():
             console.print(f"{name.replace('_', ' ')}: {_short(value)}", highlight=False, markup=False)
 
@@ -239,9 +246,13 @@ def _lengths(text: str, option: str = "--frames") -> list[int]:
         ) from None
 
 
-def _check(plot: Path | None) -> None:
+def _check(plot: Path | None, clock: str = "wall") -> None:
     """Before minutes of measuring, not after."""
-    from robustmat.errors import InputError
+    from robustmat.errors import ConfigError, InputError
+    from robustmat.experiments.bench_runs import CLOCKS
+
+    if clock not in CLOCKS:
+        raise ConfigError(f"unknown clock {clock!r}: choose one of {', '.join(CLOCKS)}")
 
     if plot is not None and plot.suffix.lower() not in {".png", ".jpg", ".jpeg"}:
         raise InputError(f"the plot's name must end in .png or .jpg, found {plot}")
@@ -252,6 +263,7 @@ def _tell(what: str) -> None:
 
 
 def _show(report: "Report", json: Path | None, plot: Path | None) -> None:
+    from rich import box
     from rich.console import Console
     from rich.table import Table
 
@@ -260,14 +272,13 @@ def _show(report: "Report", json: Path | None, plot: Path | None) -> None:
 
     parts = list(report.runs[0].per_frame)
     clock = report.settings["clock"]
-    table = Table(
-        title=f"{report.benchmark}, seconds a frame: median (10 % to 90 %), {clock} clock", title_justify="left"
-    )
-    for name in ("frames", "seconds", "processor s", "peak MB", *parts):
-        table.add_column(name, justify="right")
+    title = f"{report.benchmark}: seconds of each run, and a frame: median (10 % to 90 %) by the {clock} clock"
+    table = Table(title=title, title_justify="left", box=box.SIMPLE, padding=(0, 1, 0, 0))
+    for name in ("frames", "wall", "processor", "peak MB", *parts):
+        table.add_column(name, justify="right", no_wrap=True)
     for run in report.runs:
         spreads = (run.per_frame[part] for part in parts)
-        cells = (f"{it.median:.3f} ({it.low:.3f} to {it.high:.3f})" for it in spreads)
+        cells = (f"{it.median:.2f} ({it.low:.2f}-{it.high:.2f})" for it in spreads)
         totals = (f"{run.seconds:.1f}", f"{run.processor_seconds:.1f}", f"{run.peak_megabytes:.0f}")
         table.add_row(str(run.frames), *totals, *cells)
     console = Console()

@@ -2,13 +2,12 @@
 
 import os
 import platform
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from robustmat.experiments.bench_runs import Spread
+from robustmat.experiments.bench_runs import CLOCKS, Spread
 
 Tell = Callable[[str], None]  # is told what is being done
 
@@ -37,10 +36,15 @@ class Row:
 class Figure:
     """How a contestant compares with a peer in the same rounds, and what was hoped for."""
 
-    what: str
+    what: str  # a sentence with {} for the value
     value: Spread
     goal: float | None = None
-    unit: str = "times"
+
+    def said(self, spread: bool = False) -> str:
+        """The sentence with the median in it, and the spread where asked for."""
+        value = self.value
+        text = f"{value.median:.3g} ({value.low:.3g} to {value.high:.3g})" if spread else f"{value.median:.3g}"
+        return self.what.format(text)
 
     @property
     def reached(self) -> bool | None:
@@ -88,8 +92,20 @@ class Contest:
         return Spread.of([a / b for a, b in zip(self.seconds[slow], self.seconds[fast], strict=True)])
 
 
-def hold(contestants: Sequence[Contestant], rounds: int, tell: Tell = lambda _: None, warm_up: bool = True) -> Contest:
-    """Run all contestants `rounds` times, taking turns; who starts changes from round to round."""
+def hold(
+    contestants: Sequence[Contestant],
+    rounds: int,
+    tell: Tell = lambda _: None,
+    *,
+    clock: str = "wall",
+    warm_up: bool = True,
+) -> Contest:
+    """Run all contestants `rounds` times, taking turns; who starts changes from round to round.
+
+    Args:
+        clock: `wall`, or `processor`, the time of all threads together, which a busy machine stretches less.
+    """
+    now = CLOCKS[clock]
     if warm_up:
         for it in contestants:
             tell(f"warming up: {it.name}")
@@ -99,9 +115,9 @@ def hold(contestants: Sequence[Contestant], rounds: int, tell: Tell = lambda _: 
         tell(f"round {number + 1} of {rounds}")
         turn = number % len(contestants)
         for it in (*contestants[turn:], *contestants[:turn]):
-            start = time.perf_counter()
+            start = now()
             it.run()
-            seconds[it.name].append((time.perf_counter() - start) * it.scale)
+            seconds[it.name].append((now() - start) * it.scale)
     return Contest(tuple(contestants), {name: tuple(values) for name, values in seconds.items()})
 
 

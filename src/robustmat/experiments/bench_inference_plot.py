@@ -41,7 +41,7 @@ def _height(section: Section) -> int:
 
 def _bars(pen: ImageDraw.ImageDraw, top: int, section: Section) -> None:
     small, large = _fonts()
-    pen.text((16, top + 10), section.title, fill=INK, font=large)
+    pen.text((16, top + 10), f"{section.title} (logarithmic scale)", fill=INK, font=large)
     smallest, largest = min(it.seconds.low for it in section.rows), max(it.seconds.high for it in section.rows)
     first = math.floor(math.log10(smallest) - 0.3)  # so that the shortest bar has a length
     span = max(0.5, math.log10(largest) - first)
@@ -61,10 +61,7 @@ def _bars(pen: ImageDraw.ImageDraw, top: int, section: Section) -> None:
         y += BAR + GAP
     for figure in section.figures:
         goal = "" if figure.goal is None else f", wanted {figure.goal:g}"
-        value = f"{figure.value.median:.3g}"
-        text = f"{value} times as fast as" if figure.unit == "times" else f"a share of {value}"
-        what = figure.what.removeprefix("than ")
-        pen.text((LABEL, y), f"{text} {what}{goal}", fill=INK, font=small)
+        pen.text((LABEL, y), f"{figure.said()}{goal}", fill=INK, font=small)
         y += 24
 
 

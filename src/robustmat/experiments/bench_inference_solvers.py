@@ -24,7 +24,7 @@ GRAPH_TOLERANCE = 1e-3
 ROUNDS = 5
 
 
-def compare_solvers(checkpoint: Checkpoint, frames: Sequence[Frame], tell: Tell) -> Section:
+def compare_solvers(checkpoint: Checkpoint, frames: Sequence[Frame], tell: Tell, clock: str = "wall") -> Section:
     """Decisions of a trained model by vertex and graph solver; all candidates of all frame pairs, by pair score.
 
     A solver other than the one it was trained with may move scores near the threshold; the stored threshold is
@@ -50,7 +50,7 @@ def compare_solvers(checkpoint: Checkpoint, frames: Sequence[Frame], tell: Tell)
         }
         contestants.append(Contestant(name, lambda matcher=matcher: matcher.embed(frames[0])))  # type: ignore[misc]
     agree = float((decided[ONE_STEP] == decided[ADAPTIVE]).mean())
-    contest = hold(contestants, ROUNDS, lambda what: tell(f"solvers: {what}"))
+    contest = hold(contestants, ROUNDS, lambda what: tell(f"solvers: {what}"), clock=clock)
     return Section(
         f"solver steps of '{checkpoint.name}' against rk4 with {FINE.steps} steps, one frame embedded",
         contest.rows(),

@@ -25,8 +25,7 @@ def draw_report(report: Report, path: Path | str) -> Path:
     pen = ImageDraw.Draw(picture)
     slope = report.seconds_a_frame
     title = f"{report.benchmark}: seconds" + ("" if slope is None else f", {slope:.2f} for each frame")
-    seconds = [run.seconds for run in report.runs]
-    panel(pen, (0, 0), title, list(zip(frames, seconds, strict=True)), (31, 97, 168))
+    panel(pen, (0, 0), title, list(zip(frames, report.seconds, strict=True)), (31, 97, 168))
     memory = [run.peak_megabytes for run in report.runs]
     panel(pen, (WIDTH, 0), "peak memory in MB", list(zip(frames, memory, strict=True)), (178, 76, 24))
     path = Path(path)

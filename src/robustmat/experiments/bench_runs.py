@@ -58,8 +58,14 @@ class Report:
 
     @property
     def seconds_a_frame(self) -> float | None:
-        """What one more frame costs: the slope over the runs."""
-        return _slope([run.frames for run in self.runs], [run.seconds for run in self.runs])
+        """What one more frame costs: the slope over the runs, by the clock that was asked for."""
+        return _slope([run.frames for run in self.runs], self.seconds)
+
+    @property
+    def seconds(self) -> list[float]:
+        """Of each run, by the clock that was asked for."""
+        processor = self.settings.get("clock") == "processor"
+        return [run.processor_seconds if processor else run.seconds for run in self.runs]
 
     @property
     def megabytes_a_frame(self) -> float | None:

@@ -1,6 +1,5 @@
 """How cost grows: with landmarks a frame, with frames of a video, with neighbours; seconds and memory."""
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from robustmat.experiments.bench_inference_contest import Tell, machine
-from robustmat.experiments.bench_runs import Spread, in_fresh_process, peak_megabytes
+from robustmat.experiments.bench_runs import CLOCKS, Spread, in_fresh_process, peak_megabytes
 from robustmat.types import Frame, Image, Landmark
 
 WIDTH, HEIGHT = 1242, 375
@@ -58,6 +57,8 @@ class ScalingSettings:
     frames: tuple[int, ...] = (10, 20, 40, 80)
     neighbors: tuple[int, ...] = (1, 3, 5, 8, 12)
     rounds: int = 7
+    threads: int | None = None
+    clock: str = "wall"
     seed: int = 0
 
 
@@ -68,7 +69,7 @@ def bench_scaling(settings: ScalingSettings, tell: Tell = lambda _: None) -> Sca
         found = []
         for size in sizes:
             tell(f"{size} {what}")
-            found.append(in_fresh_process(task, settings, size))
+            found.append(in_fresh_process(_alone, task, settings, size))
         return tuple(found)
 
     growths = (
@@ -98,6 +99,14 @@ def bench_scaling(settings: ScalingSettings, tell: Tell = lambda _: None) -> Sca
     return ScalingReport(
         "scaling", {key: list(it) if isinstance(it, tuple) else it for key, it in shown.items()}, growths
     )
+
+
+def _alone(task: Callable[[ScalingSettings, int], Point], settings: ScalingSettings, size: int) -> Point:
+    if settings.threads is not None:
+        import torch
+
+        torch.set_num_threads(settings.threads)
+    return task(settings, size)
 
 
 def noise_frame(count: int, seed: int) -> Frame:
@@ -140,6 +149,7 @@ def _some(frame: Frame, first: int, count: int) -> Frame:
 
 
 def _video(settings: ScalingSettings, count: int) -> Point:
+    now = CLOCKS[settings.clock]
     from robustmat.matching import EmbeddedFrame, load
 
     matcher = load(settings.checkpoint)
@@ -148,25 +158,23 @@ def _video(settings: ScalingSettings, count: int) -> Point:
     kept: list[EmbeddedFrame] = []
     fast, slow = [], []
     for number, frame in enumerate(frames):
-        start = time.perf_counter()
+        start = now()
         new = matcher.embed(frame)
         for old in kept[-BEHIND:]:
             matcher.match(new, old)
-        fast.append(time.perf_counter() - start)
+        fast.append(now() - start)
         kept.append(replace(new, frame=None))
         if number >= count - settings.rounds:
-            start = time.perf_counter()
+            start = now()
             for earlier in frames[max(0, number - BEHIND) : number]:
                 matcher.match(frame, earlier)
-            slow.append(time.perf_counter() - start)
+            slow.append(now() - start)
     last = fast[-len(slow) :]
     ratio = Spread.of([a / b for a, b in zip(slow, last, strict=True)])
     return Point(count, Spread.of(last), Spread.of(slow), ratio, peak_megabytes(), base)
 
 
 def _neighbors(settings: ScalingSettings, count: int) -> Point:
-    import torch
-
     from robustmat.matching.matcher import RobustMatcher
     from robustmat.models.robustmat import ModelConfig, RobustMat
     from robustmat.models.weights import Checkpoint, load_checkpoint
@@ -182,13 +190,13 @@ def _neighbors(settings: ScalingSettings, count: int) -> Point:
 
     matcher, usual = with_neighbors(count), with_neighbors(3)
     a, b = noise_frame(32, settings.seed), noise_frame(32, settings.seed + 1)
-    with torch.inference_mode():
-        return _measure(settings, count, lambda: matcher.match(a, b), lambda: usual.match(a, b), 1.0)
+    return _measure(settings, count, lambda: matcher.match(a, b), lambda: usual.match(a, b), 1.0)
 
 
 def _measure(
     settings: ScalingSettings, size: int, fast: Callable[[], object], peer: Callable[[], object], scale: float
 ) -> Point:
+    now = CLOCKS[settings.clock]
     base = peak_megabytes()
     fast()
     peak = peak_megabytes()
@@ -197,9 +205,9 @@ def _measure(
     theirs: list[float] = []
     for _ in range(settings.rounds):
         for run, seconds in ((fast, ours), (peer, theirs)):
-            start = time.perf_counter()
+            start = now()
             run()
-            seconds.append(time.perf_counter() - start)
+            seconds.append(now() - start)
     scaled = [it * scale for it in theirs]
     ratio = Spread.of([a / b for a, b in zip(scaled, ours, strict=True)])
     return Point(size, Spread.of(ours), Spread.of(scaled), ratio, peak, base)

@@ -70,6 +70,7 @@ class Workspace:
     progress: Progress | None = None
     labelled: LabelledProgress = silent
     plan: dict[str, Any] = field(default_factory=dict)
+    references: dict[tuple[str, int], list[Matcher]] = field(default_factory=dict)  # fitted once for each side and seed
 
     def __post_init__(self) -> None:
         kept = {"budget": self.settings.budget, "steps": self.settings.steps}
@@ -144,7 +145,10 @@ def predict_missing(workspace: Workspace, cells: Sequence[Cell]) -> None:
     matchers: dict[str, list[Matcher]] = {}
     for cell in missing:
         if cell.training == REFERENCES:
-            matchers[REFERENCES] = reference_rows(cell.test.side, cell.seed)
+            key = cell.test.side.name, cell.seed
+            if key not in workspace.references:
+                workspace.references[key] = reference_rows(cell.test.side, cell.seed)
+            matchers[REFERENCES] = workspace.references[key]
         else:
             matchers[cell.training] = trained_rows(run_folder(workspace.path, cell.training, cell.test.side, cell.seed))
     (leader, *rest) = [it for group in matchers.values() for it in group]

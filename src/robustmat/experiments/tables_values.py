@@ -101,8 +101,9 @@ def compare_entries(ours: Sequence[Entry], theirs: Sequence[Entry], negatives: s
     if not both:
         return Difference(float("nan"), float("nan"), float("nan"))
     found = [_area(a, negatives, None) - _area(b, negatives, None) for a, b in both]
-    drawn = [_resampled_difference(a, b, negatives) for a, b in both]
-    return Difference(float(np.mean(found)), *percentile_interval(np.nanmean(drawn, axis=0)))
+    drawn = np.stack([_resampled_difference(a, b, negatives) for a, b in both])  # [seeds, resamples]
+    known = np.isfinite(drawn).all(axis=0)  # a resample may hold no unmatched pair
+    return Difference(float(np.mean(found)), *percentile_interval(drawn[:, known].mean(axis=0)))
 
 
 def _resampled_difference(ours: Entry, theirs: Entry, negatives: str) -> Array:

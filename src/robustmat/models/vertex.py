@@ -40,7 +40,7 @@ class VertexConfig(Config):
         return self
 
 
-CACHED_NUMBERS = 2**21  # of a feature map; 8 MB: 32 patches of `street`, one of `paper`
+CACHED_NUMBERS = 2**20  # of the largest map of a chunk, 4 MB: 16 patches of `street`, one of `paper`
 GROUP_SIZE = 8  # channels normalised together: statistics of one sample alone, never of the batch
 
 
@@ -194,7 +194,7 @@ class VertexDiffusion(nn.Module):
     def embed(self, patches: Tensor) -> Tensor:
         """The embeddings [B, D] alone, a few patches at a time: as many as keep the largest maps in the cache."""
         size = patches[0].numel() // patches.shape[1] * self.config.stem_channels
-        return torch.cat([self(it)[0] for it in patches.split(max(1, CACHED_NUMBERS // size))])
+        return torch.cat([self(it)[0] for it in torch.split(patches, max(1, CACHED_NUMBERS // size))])
 
     def forward(self, patches: Tensor) -> tuple[Tensor, Evolved]:
         evolved = self.evolve(self.downsample(patches.contiguous(memory_format=torch.channels_last)))
