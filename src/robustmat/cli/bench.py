@@ -122,8 +122,13 @@ def training(
     plot: Chart = None,
 ) -> None:
     """Patches a second of a training step, against a plain loop with dopri5 through torchdiffeq at equal model size."""
+    from robustmat.errors import ConfigError
     from robustmat.experiments.bench_inference_plot import draw_bars
-    from robustmat.experiments.bench_training import TrainingSettings, bench_training
+
+    try:
+        from robustmat.experiments.bench_training import TrainingSettings, bench_training
+    except ModuleNotFoundError as missing:
+        raise ConfigError(f"this benchmark needs '{missing.name}': pip install 'robustmat[bench,train]'") from None
 
     _check(plot, clock)
     _set_threads(threads)
@@ -272,13 +277,13 @@ def _show(report: "Report", json: Path | None, plot: Path | None) -> None:
 
     parts = list(report.runs[0].per_frame)
     clock = report.settings["clock"]
-    title = f"{report.benchmark}: seconds of each run, and a frame: median (10 % to 90 %) by the {clock} clock"
+    title = f"{report.benchmark}: seconds of a run; of a frame, median and 90th percentile ({clock} clock)"
     table = Table(title=title, title_justify="left", box=box.SIMPLE, padding=(0, 1, 0, 0))
     for name in ("frames", "wall", "processor", "peak MB", *parts):
         table.add_column(name, justify="right", no_wrap=True)
     for run in report.runs:
         spreads = (run.per_frame[part] for part in parts)
-        cells = (f"{it.median:.2f} ({it.low:.2f}-{it.high:.2f})" for it in spreads)
+        cells = (f"{it.median:.3f} {it.high:.3f}" for it in spreads)
         totals = (f"{run.seconds:.1f}", f"{run.processor_seconds:.1f}", f"{run.peak_megabytes:.0f}")
         table.add_row(str(run.frames), *totals, *cells)
     console = Console()

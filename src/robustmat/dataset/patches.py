@@ -50,11 +50,15 @@ def crop_window(box: Box, width: int, height: int, config: PatchConfig) -> tuple
         center_x, center_y = (x0 + x1) / 2, (y0 + y1) / 2
         x0, x1 = center_x - half_width, center_x + half_width
         y0, y1 = center_y - half_height, center_y + half_height
-    left = int(np.clip(np.floor(x0), 0, width - 1))
-    top = int(np.clip(np.floor(y0), 0, height - 1))
-    right = int(np.clip(np.ceil(x1), left + 1, width))
-    bottom = int(np.clip(np.ceil(y1), top + 1, height))
+    left = _within(math.floor(x0), 0, width - 1)
+    top = _within(math.floor(y0), 0, height - 1)
+    right = _within(math.ceil(x1), left + 1, width)
+    bottom = _within(math.ceil(y1), top + 1, height)
     return left, top, right, bottom
+
+
+def _within(value: int, lowest: int, highest: int) -> int:
+    return min(max(value, lowest), highest)
 
 
 def context_window(box: Box, context: float) -> Box:
@@ -69,8 +73,9 @@ def cut_patches(image: Image, boxes: Sequence[Box], config: PatchConfig) -> NDAr
     """All landmarks of one frame: [N, S, S, C], each crop scaled into the square's middle, the rest mean colour."""
     height, width = image.shape[:2]
     size = config.size
-    patches = np.empty((len(boxes), size, size, config.channels), np.uint8)
-    patches[:] = np.tile(np.round(config.mean_color).astype(np.uint8), config.channels // 3)
+    blank = np.empty((size, size, config.channels), np.uint8)
+    blank[:] = np.tile(np.round(config.mean_color).astype(np.uint8), config.channels // 3)
+    patches = np.repeat(blank[None], len(boxes), axis=0)
     for patch, box in zip(patches, boxes, strict=True):
         left, top, right, bottom = crop_window(box, width, height, config)
         ratio = size / max(right - left, bottom - top)
@@ -93,12 +98,12 @@ def _fill_window(patch: NDArray[np.uint8], image: Image, window: Box) -> None:
     height, width = image.shape[:2]
     size = len(patch)
     ratio = size / (window[2] - window[0])
-    left, right = int(np.clip(round(window[0]), 0, width - 1)), int(np.clip(round(window[2]), 1, width))
-    top, bottom = int(np.clip(round(window[1]), 0, height - 1)), int(np.clip(round(window[3]), 1, height))
+    left, right = _within(round(window[0]), 0, width - 1), _within(round(window[2]), 1, width)
+    top, bottom = _within(round(window[1]), 0, height - 1), _within(round(window[3]), 1, height)
     right, bottom = max(right, left + 1), max(bottom, top + 1)
-    x, y = (int(np.clip(round(it * ratio), 0, size - 1)) for it in (left - window[0], top - window[1]))
-    columns = int(np.clip(round((right - left) * ratio), 1, size - x))
-    rows = int(np.clip(round((bottom - top) * ratio), 1, size - y))
+    x, y = (_within(round(it * ratio), 0, size - 1) for it in (left - window[0], top - window[1]))
+    columns = _within(round((right - left) * ratio), 1, size - x)
+    rows = _within(round((bottom - top) * ratio), 1, size - y)
     patch[y : y + rows, x : x + columns] = _resize(image[top:bottom, left:right], columns, rows)
 
 

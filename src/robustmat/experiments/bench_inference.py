@@ -56,9 +56,8 @@ def bench_inference(settings: InferenceSettings, tell: Tell = lambda _: None) ->
         sections += against_other_matchers(settings, frames[0], frames[1], tell)
     if "solvers" in settings.parts:
         tell("rendering more frames")
-        sections.append(
-            compare_solvers(load_checkpoint(settings.checkpoint), street_frames(3, scale=settings.scale), tell)
-        )
+        more = street_frames(3, scale=settings.scale)
+        sections.append(compare_solvers(load_checkpoint(settings.checkpoint), more, tell, settings.clock))
     shown = {key: getattr(settings, key) for key in settings.__dataclass_fields__}
     return BenchReport("inference", {**shown, "parts": list(settings.parts)}, tuple(sections))
 
@@ -141,12 +140,13 @@ def against_other_matchers(settings: InferenceSettings, a: Frame, b: Frame, tell
     """The shipped model from decoded frames and boxes to matches, against keypoint matchers on the same frames."""
     matcher = RobustMatcher(load_checkpoint(settings.checkpoint))
     ours, xfeat, sift = settings.checkpoint, "XFeat, 1024 keypoints, mutual nearest", "SIFT, ratio test"
+    half = f"{ours}, one frame embedded before"
     stored = matcher.embed(a)
     height, width = a.image.shape[:2]
     contest = hold(
         [
             Contestant(ours, lambda: matcher.match(a, b)),
-            Contestant(f"{ours}, one frame embedded before", lambda: matcher.match(stored, b)),
+            Contestant(half, lambda: matcher.match(stored, b)),
             Contestant(xfeat, xfeat_with_mutual_neighbours(a.image, b.image)),
             Contestant(sift, sift_with_ratio_test(a.image, b.image)),
         ],
@@ -167,7 +167,7 @@ def against_other_matchers(settings: InferenceSettings, a: Frame, b: Frame, tell
         ),
     )
     tell("street: profile")
-    stages: dict[str, Any] = {"seconds_by_stage": stage_seconds(matcher, a, b, settings.rounds)}
+    stages: dict[str, Any] = {"seconds_by_stage": stage_seconds(matcher, a, b, settings.rounds, settings.clock)}
     shares = work_shares(lambda: matcher.match(a, b))
     return [speed, Section("where the time of one frame pair goes", facts={**stages, "share_by_operation": shares})]
 

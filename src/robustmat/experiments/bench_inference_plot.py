@@ -116,12 +116,14 @@ def _lines(
     pen.line([place(10**x_low, 10**y_high), place(10**x_low, 10**y_low), place(10**x_high, 10**y_low)], fill=INK)
     foot = f"{growth.axis}; {what}"
     pen.text((corner[0] + PANEL / 2 + 20, corner[1] + TALL - 14), foot, fill=INK, font=small, anchor="mb")
-    for _, color, line in series:
+    for number, (_, color, line) in enumerate(series):
+        below = number == 0 and len(series) > 1  # of two lines that lie close, each has its side
         placed = [place(x, y) for x, y in line]
         pen.line(placed, fill=color, width=2)
         for (x, y), (_, value) in zip(placed, line, strict=True):
             pen.ellipse((x - 4, y - 4, x + 4, y + 4), fill=color)
-            pen.text((x, y - 9), f"{value:.2g}", fill=color, font=small, anchor="mb")
+            at, anchor = (y + 8, "mt") if below else (y - 9, "mb")
+            pen.text((x, at), f"{value:.2g}", fill=color, font=small, anchor=anchor)
 
 
 def _decades(values: Sequence[float], snug: bool = False) -> tuple[float, float]:

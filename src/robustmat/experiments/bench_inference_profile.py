@@ -1,6 +1,5 @@
 """Where the time of one frame pair goes: by stage of the pipeline, and by operation."""
 
-import time
 from collections.abc import Callable
 
 import numpy as np
@@ -9,39 +8,42 @@ import torch
 from robustmat.dataset.graphs import neighborhoods
 from robustmat.dataset.patches import cut_patches, to_input
 from robustmat.dataset.placement import placements
+from robustmat.experiments.bench_runs import CLOCKS
 from robustmat.matching.matcher import EmbeddedFrame, RobustMatcher, decide
 from robustmat.types import Frame
 
 GROUPS = {  # operations of torch's profiler by what they are; the first that is part of the name counts
     "convolutions": ("conv", "mkldnn"),
-    "matrix products": ("addmm", "mm", "matmul", "linear", "einsum"),
+    "matrix products": ("mm", "matmul", "linear", "einsum"),
     "normalisation": ("norm",),
-    "softmax, activations": ("softmax", "elu", "gelu", "relu", "sigmoid"),
+    "softmax, activations": ("softmax", "elu", "gelu", "relu", "clamp", "sigmoid"),
     "pooling": ("pool", "mean"),
+    "sums and products": ("add", "sub", "mul", "div", "sum", "square", "rsqrt"),
+    "copies": ("copy", "cat", "contiguous", "clone", "index"),
 }
 
 
-def stage_seconds(matcher: RobustMatcher, a: Frame, b: Frame, rounds: int) -> dict[str, float]:
+def stage_seconds(matcher: RobustMatcher, a: Frame, b: Frame, rounds: int, clock: str = "wall") -> dict[str, float]:
     """Median seconds of each stage for both frames together."""
     seen: dict[str, list[float]] = {}
     for number in range(rounds + 1):
-        found = _walk(matcher, a, b)
+        found = _walk(matcher, a, b, CLOCKS[clock])
         if number:  # the first is a warm-up
             for stage, seconds in found.items():
                 seen.setdefault(stage, []).append(seconds)
     return {stage: float(np.median(values)) for stage, values in seen.items()}
 
 
-def _walk(matcher: RobustMatcher, a: Frame, b: Frame) -> dict[str, float]:
+def _walk(matcher: RobustMatcher, a: Frame, b: Frame, now: Callable[[], float]) -> dict[str, float]:
     model, config = matcher.model, matcher.model.config
     seconds: dict[str, float] = {}
-    last = time.perf_counter()
+    last = now()
 
     def stop(stage: str) -> None:
         nonlocal last
-        now = time.perf_counter()
-        seconds[stage] = seconds.get(stage, 0.0) + now - last
-        last = now
+        at = now()
+        seconds[stage] = seconds.get(stage, 0.0) + at - last
+        last = at
 
     embedded = []
     with torch.inference_mode():
@@ -55,7 +57,7 @@ def _walk(matcher: RobustMatcher, a: Frame, b: Frame) -> dict[str, float]:
             height, width = frame.image.shape[:2]
             placement = placements(frame.landmarks, frame.camera, width, height)
             stop("neighbourhoods, placements")
-            vertex = model.vertex(tensor)[0]
+            vertex = model.vertex.embed(tensor)
             stop("vertex diffusion")
             graph = vertex
             if config.score != "vertex":

@@ -81,7 +81,7 @@ def bench_scaling(settings: ScalingSettings, tell: Tell = lambda _: None) -> Sca
             points(_landmarks, settings.landmarks, "landmarks a frame"),
         ),
         Growth(
-            f"a video, each new frame matched with the {BEHIND} before it: seconds a new frame",
+            f"a new frame of a video, matched with the {BEHIND} before it",
             "frames so far",
             "embeddings kept",
             "both frames embedded anew for each match",
@@ -149,15 +149,16 @@ def _some(frame: Frame, first: int, count: int) -> Frame:
 
 
 def _video(settings: ScalingSettings, count: int) -> Point:
-    now = CLOCKS[settings.clock]
     from robustmat.matching import EmbeddedFrame, load
 
+    now = CLOCKS[settings.clock]
     matcher = load(settings.checkpoint)
     base = peak_megabytes()
-    frames = [noise_frame(12, settings.seed + number) for number in range(count)]
+    seen: list[Frame] = []
     kept: list[EmbeddedFrame] = []
     fast, slow = [], []
-    for number, frame in enumerate(frames):
+    for number in range(count):
+        frame = noise_frame(12, settings.seed + number)
         start = now()
         new = matcher.embed(frame)
         for old in kept[-BEHIND:]:
@@ -166,9 +167,10 @@ def _video(settings: ScalingSettings, count: int) -> Point:
         kept.append(replace(new, frame=None))
         if number >= count - settings.rounds:
             start = now()
-            for earlier in frames[max(0, number - BEHIND) : number]:
+            for earlier in seen:
                 matcher.match(frame, earlier)
             slow.append(now() - start)
+        seen = [*seen, frame][-BEHIND:]  # pixels of old frames are let go
     last = fast[-len(slow) :]
     ratio = Spread.of([a / b for a, b in zip(slow, last, strict=True)])
     return Point(count, Spread.of(last), Spread.of(slow), ratio, peak_megabytes(), base)

@@ -18,12 +18,15 @@ from robustmat.experiments.bench_inference_authors import adaptive_graph, adapti
 from robustmat.experiments.bench_inference_contest import BenchReport, Contestant, Figure, Section, Tell, hold
 from robustmat.export.frames import street_frames
 from robustmat.models.presets import preset
-from robustmat.models.robustmat import Embeddings, ModelConfig, RobustMat
+from robustmat.models.robustmat import Embeddings, ModelConfig, PairLogits, RobustMat
 from robustmat.models.weights import load_checkpoint
 from robustmat.training.config import TrainingConfig
 from robustmat.training.losses import total_loss
-from robustmat.training.module import batch_losses
+from robustmat.training.module import batch_losses, pair_weights
 from robustmat.types import Frame
+
+COMPARISONS = ("vertex", "graph_ab", "graph_ba")
+MATCHED_SHARE = GRAPH_LOSS_WEIGHT = 0.5
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ def bench_training(settings: TrainingSettings, tell: Tell = lambda _: None) -> B
     frames = street_frames(settings.frame_pairs, scale=settings.scale)
     batch = make_batch(frames, settings)
     # Without the joint diffusion, which the plain loop has not: both compute the paper's loss.
-    config = TrainingConfig(model=_config(settings))
+    config = TrainingConfig(model=_config(settings), matched_share=MATCHED_SHARE, graph_loss_weight=GRAPH_LOSS_WEIGHT)
     ours, plain = (_model(settings) for _ in range(2))
     steps = {
         "our step, rk4": _stepper(ours, lambda: batch_losses(ours, batch, config)["loss"]),
@@ -74,13 +77,13 @@ def plain_loss(model: RobustMat, batch: Batch) -> Tensor:
     index, mask = torch.from_numpy(batch.index), torch.from_numpy(batch.mask)
     vertex = adaptive_vertex(model, patches)
     graph = adaptive_graph(model, vertex[index], mask)
-    losses = []
-    for pair in batch.pairs:
-        a, b = (Embeddings(vertex[it], graph[it]) for it in (pair.a, pair.b))
-        label = torch.from_numpy(pair.label)
-        weight = (label != AMBIGUOUS).float()
-        losses.append(total_loss(model.compare(a, b), label == MATCHED, weight, 0.5))
-    return torch.stack(losses).mean()
+    logits = [
+        model.compare(Embeddings(vertex[it.a], graph[it.a]), Embeddings(vertex[it.b], graph[it.b]))
+        for it in batch.pairs
+    ]
+    label = torch.cat([torch.from_numpy(it.label).flatten() for it in batch.pairs])
+    flat = PairLogits(*(torch.cat([getattr(it, name).flatten() for it in logits]) for name in COMPARISONS))
+    return total_loss(flat, label == MATCHED, pair_weights(label, MATCHED_SHARE), GRAPH_LOSS_WEIGHT)
 
 
 def make_batch(frames: list[Frame], settings: TrainingSettings) -> Batch:

@@ -53,7 +53,7 @@ class ObjectiveConfig(Config):
     scale: PositiveFloat = 16.0  # of DELG's cosines at the start; learned
     reconstruction_weight: NonNegativeFloat = 10.0  # DELG's autoencoder
     temperature: PositiveFloat = 0.1  # CVNet's contrastive term
-    negatives_per_match: PositiveFloat = 3.0  # CVNet verifies so many of the hardest
+    negatives_per_match: PositiveFloat = 3.0  # so many of the hardest, where pairs are judged: the first two, CVNet
 
 
 class Objective(Protocol):
@@ -74,9 +74,11 @@ class PlainObjective:
 
 
 def siamesenet(model: PatchMatcher, batch: LabelledPatches, config: ObjectiveConfig) -> Losses:
-    first, second = batch.candidates.T
-    label = batch.label[first, second]
     embedded = model.embed(batch.patches)
+    every, other = batch.candidates.T
+    similarity = -(embedded[every] - embedded[other]).detach().square().sum(dim=1)
+    first, second = hard_candidates(batch, similarity, config.negatives_per_match).T
+    label = batch.label[first, second]
     distance = ((embedded[first] - embedded[second]).square().sum(dim=1) + 1e-8).sqrt()
     weight = pair_weights(label, config.matched_share)
     return {"loss": contrastive_margin_loss(distance, label == MATCHED, weight, config.margin)}
@@ -84,9 +86,12 @@ def siamesenet(model: PatchMatcher, batch: LabelledPatches, config: ObjectiveCon
 
 def matchnet(model: PatchMatcher, batch: LabelledPatches, config: ObjectiveConfig) -> Losses:
     assert isinstance(model, MatchNet)
-    first, second = batch.candidates.T
-    label = batch.label[first, second]
     embedded = model.embed(batch.patches)
+    every, other = batch.candidates.T
+    with torch.no_grad():
+        similarity = model.pair_logits(embedded[every], embedded[other])
+    first, second = hard_candidates(batch, similarity, config.negatives_per_match).T
+    label = batch.label[first, second]
     weight = pair_weights(label, config.matched_share)
     return {"loss": pair_loss(model.pair_logits(embedded[first], embedded[second]), label == MATCHED, weight)}
 
@@ -164,7 +169,8 @@ def cvnet(model: PatchMatcher, batch: LabelledPatches, config: ObjectiveConfig) 
     _, whole = model.unpack(embedded)
     cosine = whole @ whole.T
     picking = picking_loss(cosine, batch.unmatched, batch.first, batch.second, config.temperature)
-    first, second = hard_candidates(batch, cosine.detach(), config.negatives_per_match).T
+    every, other = batch.candidates.T
+    first, second = hard_candidates(batch, cosine.detach()[every, other], config.negatives_per_match).T
     label = batch.label[first, second]
     weight = pair_weights(label, config.matched_share)
     verified = pair_loss(model.pair_logits(embedded[first], embedded[second]), label == MATCHED, weight)
@@ -172,11 +178,17 @@ def cvnet(model: PatchMatcher, batch: LabelledPatches, config: ObjectiveConfig) 
 
 
 def hard_candidates(batch: LabelledPatches, similarity: Tensor, negatives_per_match: float) -> Tensor:
-    """All matched candidates, and the most similar unmatched ones, so many for each match: [M, 2]."""
+    """All matched candidates, and the most similar unmatched ones, so many for each match: [M, 2].
+
+    Of all the wrong pairs of two frames most are easy and teach nothing; an even draw would be mostly of those.
+
+    Args:
+        similarity: of each candidate, [candidates].
+    """
     first, second = batch.candidates.T
     matched = batch.label[first, second] == MATCHED
     unmatched = (batch.unmatched[first, second]).nonzero().squeeze(1)
-    order = similarity[first[unmatched], second[unmatched]].argsort(descending=True)
+    order = similarity[unmatched].argsort(descending=True)
     count = max(1, round(negatives_per_match * int(matched.sum())))
     return torch.cat([batch.candidates[matched], batch.candidates[unmatched[order[:count]]]])
 

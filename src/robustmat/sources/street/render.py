@@ -94,7 +94,8 @@ def _backdrop(stage: Stage, T_world_camera: Array, camera: Camera) -> raster.Can
 
 # Where the ground is sampled more densely: (nearest depth, samples per row, how often the picture is halved).
 BANDS = ((0.0, 1, 0), (9.0, 3, 0), (20.0, 5, 1), (38.0, 6, 2), (75.0, 6, 3))
-FAR_GROUND = 110.0  # metres; beyond it the ground is one colour
+FAR_GROUND = 90.0  # metres of depth; beyond it the ground is one colour
+FAR_TILES = 105.0  # so far the samples of a pixel nearer than that can reach
 SPOT_STEP = 8  # pixels between those that are asked which tile they see
 SPOT_MARGIN = 24  # texels; more than half the ground between two such pixels, and what interpolation reaches
 
@@ -129,8 +130,8 @@ def _lay_ground(
             shifts = (np.arange(samples) + 0.5) / samples - 0.5
             fine_y = (y[rows][:, None] + shifts[None, :].astype(np.float32) * step).reshape(-1, 1)  # [R * samples, 1]
             bands.append((rows, samples, level, *_texels(turn, eye - [*stage.ground.origin, 0.0], x, fine_y)))
-    ground = stage.paint_ground(_tiles_seen([(map_x, map_y) for *_, map_x, map_y in bands]))
-    for rows, samples, level, map_x, map_y in bands:
+    ground = stage.paint_ground(_tiles_seen([(reach, map_x, map_y) for *_, reach, map_x, map_y in bands]))
+    for rows, samples, level, _, map_x, map_y in bands:
         shrink = 1 / (1 << level)
         sampled = remapped(
             ground.pictures[level], map_x * shrink - 0.5, map_y * shrink - 0.5, border=cv2.BORDER_CONSTANT, value=border
@@ -138,7 +139,7 @@ def _lay_ground(
         if samples > 1:
             sampled = shrunk(sampled, (x.size, rows.size))
         part = slice(int(rows[0]), int(rows[-1]) + 1)
-        solid = near[part] > 0
+        solid = near[part] > 1 / FAR_GROUND
         np.copyto(rgb[part], sampled, where=solid[..., None])
         middle = slice(samples // 2, None, samples)
         classes = remapped(
@@ -152,29 +153,33 @@ def _lay_ground(
         np.copyto(named[part], classes, where=solid)
 
 
-def _texels(
-    turn: Array, eye: Array, x: NDArray[np.float32], y: NDArray[np.float32]
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Where rays through columns `x` [W] and rows `y` [R, 1] meet the ground: [R, W], in texels from its corner."""
-    # Plain floats keep the arrays in single precision; metres are counted from the ground's corner.
-    eye_x, eye_y, eye_z = eye.tolist()
+Grid = NDArray[np.float32]
+
+
+def _texels(turn: Array, eye: Array, x: Grid, y: Grid) -> tuple[Grid, Grid, Grid]:
+    """Rays through columns `x` [W] and rows `y` [R, 1]: the depth at which they meet the ground, and where, in texels.
+
+    [R, W] each; `eye` is counted from the ground's corner.
+    """
+    eye_x, eye_y, eye_z = eye.tolist()  # plain floats keep the arrays in single precision
     ray = [a * x[None, :] + (b * y + c) for a, b, c in turn.tolist()]
     reach = eye_z / np.maximum(-ray[2], eye_z / 400)
-    return (eye_x + reach * ray[0]) * (1 / TEXEL), (eye_y + reach * ray[1]) * (1 / TEXEL)
+    return reach, (eye_x + reach * ray[0]) * (1 / TEXEL), (eye_y + reach * ray[1]) * (1 / TEXEL)
 
 
-def _tiles_seen(maps: Sequence[tuple[NDArray[np.float32], NDArray[np.float32]]]) -> NDArray[np.int64]:
-    """Columns and rows [N, 2] of every tile that sampling at the texels of `maps` may touch.
+def _tiles_seen(maps: Sequence[tuple[Grid, Grid, Grid]]) -> NDArray[np.int64]:
+    """Columns and rows [N, 2] of every tile that sampling the ground of `maps` (depth, x, y) may touch.
 
     All of them, and by the pose alone: what a frame shows must not depend on which frames were drawn before.
     """
-    found = []
-    for map_x, map_y in maps:
-        spots = np.stack([np.concatenate([it[:, ::SPOT_STEP], it[:, -1:]], axis=1).ravel() for it in (map_x, map_y)])
+    found = [np.zeros(0, np.int64)]
+    for grids in maps:
+        reach, *place = (np.concatenate([it[:, ::SPOT_STEP], it[:, -1:]], axis=1).ravel() for it in grids)
+        spots = np.stack(place)[:, reach < FAR_TILES]
         for shift_x in (-SPOT_MARGIN, SPOT_MARGIN):
             for shift_y in (-SPOT_MARGIN, SPOT_MARGIN):
-                tiles = np.floor((spots + np.array([[shift_x], [shift_y]])) / TILE).astype(np.int64)
-                found.append(np.unique(tiles[0] * (1 << 20) + tiles[1]))
-    packed = np.unique(np.concatenate([np.zeros(0, np.int64), *found]))
+                column, row = np.floor((spots + np.array([[shift_x], [shift_y]])) / TILE).astype(np.int64)
+                found.append(np.unique((column << 20) + row))
+    packed = np.unique(np.concatenate(found))
     row = (packed + (1 << 19)) % (1 << 20) - (1 << 19)
     return np.stack([(packed - row) >> 20, row], axis=1)

@@ -17,7 +17,7 @@ from robustmat.sources.street.sky import draw_sky
 from robustmat.sources.street.town import Town
 from robustmat.types import Array
 
-MOST_TILES = 80  # of the ground; 1.2 MB each, and a frame sees about 25
+MOST_TILES = 80  # of the ground; 1.2 MB each, and a frame sees about 20
 
 
 class Stage:
@@ -42,7 +42,9 @@ class Stage:
         When many tiles have been painted all are forgotten, so that a long drive takes no more memory than a short
         one; those that are seen again come out the same.
         """
-        wanted = set(map(tuple, tiles.tolist()))
+        size = np.array(self.ground.labels.shape[::-1]) // TILE
+        tiles = tiles[((tiles >= 0) & (tiles < size)).all(axis=1)]
+        wanted = {(column, row) for column, row in tiles.tolist()}
         if len(self._tiles | wanted) > MOST_TILES:
             self.ground = Ground(self.town, self.look)
             self._tiles = set()
