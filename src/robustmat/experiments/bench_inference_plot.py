@@ -122,8 +122,8 @@ def _lines(
         pen.line(placed, fill=color, width=2)
         for (x, y), (_, value) in zip(placed, line, strict=True):
             pen.ellipse((x - 4, y - 4, x + 4, y + 4), fill=color)
-            at, anchor = (y + 8, "mt") if below else (y - 9, "mb")
-            pen.text((x, at), f"{value:.2g}", fill=color, font=small, anchor=anchor)
+            label_y, anchor = (y + 8, "mt") if below else (y - 9, "mb")
+            pen.text((x, label_y), f"{value:.2g}", fill=color, font=small, anchor=anchor)
 
 
 def _decades(values: Sequence[float], snug: bool = False) -> tuple[float, float]:

@@ -27,7 +27,7 @@ RIGHT_COLOR, WRONG_COLOR, TRUTH_COLOR, INK = (24, 128, 62), (190, 40, 32), (40, 
 def draw_examples(
     entries: Sequence[Entry], datasets: Sequence[LandmarkDataset], path: Path, count: int = 12, seed: int = 0
 ) -> Path:
-    """Half of the pairs matched, half not, drawn from those that methods disagree about where there are enough.
+    """What `choose_pairs` picks, as the methods saw it, and what each of them said.
 
     Args:
         entries: one for each row, all of one test, condition and seed.
@@ -61,22 +61,24 @@ def draw_examples(
 
 
 def choose_pairs(entries: Sequence[Entry], count: int, seed: int) -> NDArray[np.int64]:
-    """Rows of the pair protocol: of each label so many, those with the most disagreement first, ties by chance."""
+    """Rows of the pair protocol, half of them matched; of each half, one in three is what methods disagree about most,
+    the others are drawn by chance. No two pairs show the same objects."""
     pairs = entries[0].predictions.pairs
-    said = np.stack([it.row.score >= it.row.threshold for it in entries])  # [methods, N]
-    share = said.mean(axis=0)
-    disagreement = share * (1 - share) + np.random.default_rng(seed).uniform(0, 1e-3, len(share))
+    share = np.mean([it.row.score >= it.row.threshold for it in entries], axis=0)
+    chance = np.random.default_rng(seed).random(len(share))
     same_class = pairs.negatives == NEGATIVES.index("same-class")
     found: list[int] = []
     for label in (True, False):
         candidates = np.flatnonzero((pairs.label == label) & same_class)
-        ordered = candidates[np.argsort(-disagreement[candidates])]
+        disputed = candidates[np.argsort(-(share * (1 - share) + 1e-3 * chance)[candidates])]
+        by_chance = candidates[np.argsort(chance[candidates])]
         seen: set[tuple[int, int]] = set()
-        for row in ordered:  # one pair an object, so that the sheet shows many
-            who = int(pairs.identity_a[row]), int(pairs.identity_b[row])
-            if who not in seen and len(seen) < count // 2:
-                seen.add(who)
-                found.append(int(row))
+        for order, wanted in ((disputed, count // 6), (by_chance, count // 2)):
+            for row in order:
+                who = int(pairs.identity_a[row]), int(pairs.identity_b[row])
+                if who not in seen and len(seen) < wanted:
+                    seen.add(who)
+                    found.append(int(row))
     return np.array(found, np.int64)
 
 

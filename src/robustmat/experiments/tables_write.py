@@ -40,7 +40,7 @@ def section_table(table: str, section: Section) -> str:
     for metric in COLUMNS:
         head.append(NAMES[metric])
         if metric in beside:
-            head.append(f"{NAMES[metric]}, in the paper ({SOURCES[table]})")
+            head.append(f"the paper's {NAMES[metric].removesuffix(' (paper)')} ({SOURCES[table]})")
     if section.differences:
         head.append("ROC AUC against the best rival")
     rule += ["---:"] * (len(head) - 1)

@@ -42,14 +42,10 @@ class MapConfig(Config):
     """How scans become the reference map."""
 
     voxel: float = Field(default=0.08, gt=0)  # metres: finer than a thin pole, coarser than LiDAR noise
-    reach: float = Field(
-        default=50.0, gt=0
-    )  # metres from the sensor; farther beams are too sparse for a thin pole
+    reach: float = Field(default=50.0, gt=0)  # metres from the sensor; farther beams are too sparse for a thin pole
     tile: float = Field(default=16.0, gt=0)  # metres; what a frame needs of the map is looked up by tiles
     movable_margin: int = 2  # pixels around what may drive away; masks and calibration are no better
-    scans_a_part: int = Field(
-        default=40, gt=0
-    )  # scans are merged, and kept if `prepare` is killed, by so many
+    scans_a_part: int = Field(default=40, gt=0)  # scans are merged, and kept if `prepare` is killed, by so many
 
 
 class PositionConfig(Config):

@@ -35,7 +35,7 @@ MOST_PENDING = 500_000  # voxels of single scans that wait to be merged
 
 
 class ReferenceMap:
-    """World points by tiles. Remembers the tiles around the place that was asked for last."""
+    """World points by tiles. Remembers the tiles that were asked for last: the next frame asks for nearly the same."""
 
     def __init__(self, parts: Iterable[MapPart], origin: Array, config: MapConfig = DEFAULT.map) -> None:
         self._origin = origin
@@ -72,21 +72,21 @@ class ReferenceMap:
         return self._points([keys[i] for i in np.flatnonzero(inside)])
 
     def _around(self, position: Array, radius: float) -> list[int]:
-        """Keys of the occupied tiles within the radius; other tiles are forgotten."""
+        """Keys of the occupied tiles within the radius."""
         low = np.floor((position - self._origin - radius) / self._tile).astype(np.int64)
         high = np.floor((position - self._origin + radius) / self._tile).astype(np.int64)
         axes = [np.arange(start, stop + 1) for start, stop in zip(low, high, strict=True)]
         cells = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3)
-        keys = [key for key in pack(cells).tolist() if key in self._pieces]
-        self._loaded = {key: self._loaded[key] for key in keys if key in self._loaded}
-        return keys
+        return [key for key in pack(cells).tolist() if key in self._pieces]
 
     def _points(self, keys: list[int]) -> Array:
-        for key in keys:
-            if key not in self._loaded:
-                pieces = [from_records(part.read(start, stop)) for part, start, stop in self._pieces[key]]
-                self._loaded[key] = means(merge(pieces), self._voxel) + self._origin
-        return np.concatenate([np.zeros((0, 3)), *(self._loaded[key] for key in keys)])
+        """The points of these tiles; all others are forgotten."""
+        self._loaded = {key: self._loaded[key] if key in self._loaded else self._read(key) for key in keys}
+        return np.concatenate([np.zeros((0, 3)), *self._loaded.values()])
+
+    def _read(self, key: int) -> Array:
+        pieces = [from_records(part.read(start, stop)) for part, start, stop in self._pieces[key]]
+        return means(merge(pieces), self._voxel) + self._origin
 
 
 def build_reference_map(

@@ -17,7 +17,7 @@ from robustmat.sources.street.sky import draw_sky
 from robustmat.sources.street.town import Town
 from robustmat.types import Array
 
-MOST_TILES = 80  # of the ground; 1.2 MB each, and a frame sees about 20
+MOST_TILES = 56  # of the ground; 1.2 MB each, and a frame sees about 20
 
 
 class Stage:
