@@ -10,6 +10,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from models_for_tests import SMALL, untrained
 from robustmat.dataset.batches import build_bank, draw_batch
+from robustmat.dataset.patches import PatchConfig
 from robustmat.dataset.splits import split_last_third
 from robustmat.dataset.store import LandmarkDataset
 from robustmat.dataset.truth import MATCHED
@@ -18,7 +19,7 @@ from robustmat.evaluation.evaluate import evaluate
 from robustmat.matching import load
 from robustmat.models.presets import preset
 from robustmat.models.weights import Provenance, load_checkpoint
-from robustmat.perturb import parse
+from robustmat.perturb import CLEAN, parse
 from robustmat.training.config import TrainingConfig, load_training_config
 from robustmat.training.run import choose_validation, train
 from small_world import drive, make_boards
@@ -161,15 +162,34 @@ def test_a_drive_too_short_to_split_asks_for_another() -> None:
 
 
 def test_validation_is_never_training_data(drives: tuple[LandmarkDataset, LandmarkDataset]) -> None:
-    with pytest.raises(DataError, match="drive0 cannot be validation data"):
-        choose_validation(drives, drives[:1])
     again = drive(make_boards(12, 0), name="another day", world="town0")
     for training, held_out in (([drives[0], again], []), (drives[:1], [again])):
         with pytest.raises(DataError, match=r"another day cannot be validation data.*same world"):
             choose_validation(training, held_out)
+    long = drive(make_boards(40, 0), name="long", world="town0", frames=90)
+    with pytest.raises(DataError, match=r"long cannot be validation data.*same world"):
+        choose_validation([long, again], [long])
     training, held_out = choose_validation(drives, [])
     assert [it.name for it in training] == ["drive0"]
     assert [it.name for it in held_out] == ["drive1"]
+
+
+def test_a_drive_given_for_training_and_validation_is_split(drives: tuple[LandmarkDataset, LandmarkDataset]) -> None:
+    long = drive(make_boards(40, 7), name="long", world="elsewhere", frames=90)
+    training, held_out = choose_validation([long, drives[0]], [long, drives[1]])
+    assert [it.name for it in training] == ["long", "drive0"]
+    assert [it.name for it in held_out] == ["long", "drive1"]
+    first, last = split_last_third(long)
+    assert (training[0], held_out[0]) == (first, last)
+
+
+def test_every_world_comes_equally_often() -> None:
+    short = drive(make_boards(12, 0), name="short", world="short", frames=8)
+    long = drive(make_boards(40, 1), name="long", world="long", frames=60)
+    bank = build_bank([short, long], PatchConfig(size=8), 2, True, [CLEAN], 1, 0.0, 0)
+    frames = draw_batch(bank, 300, False, np.random.default_rng(0)).frames
+    share = np.mean([bank.truth.frames[it].world == "short" for it in frames])
+    assert 0.4 < share < 0.6
 
 
 @pytest.mark.parametrize("name", ["paper", "street"])

@@ -189,6 +189,43 @@ def folder(
     _prepare(_renamed(opened, name, world), out, corrections, copy_images)
 
 
+@app.command("warped")
+def warped(
+    root: Annotated[
+        Path, typer.Argument(help="The folder of images, or the one that holds images/.", show_default=False)
+    ],
+    out: Out,
+    semantics: Annotated[
+        Path | None,
+        typer.Option(help="Folder of label maps (Cityscapes train ids, 19 for windows); ROOT/semantics by default."),
+    ] = None,
+    views: Annotated[int, typer.Option(min=2, max=10, help="How many virtual cameras see each image.")] = 3,
+    seed: Annotated[int, typer.Option(min=0, help="Another seed, other views.")] = 0,
+    limit: Annotated[int | None, typer.Option(min=1, help="Use so many images, evenly from first to last.")] = None,
+    name: Name = None,
+) -> None:
+    """Single images with label maps, of no drive: each is seen by several virtual cameras, which gives pairs.
+
+    For training: pixels are real and identities certain, but poses and positions are nominal and parallax is made up.
+    """
+    from rich.console import Console
+    from rich.progress import track
+
+    from robustmat.dataset.warped import prepare_warped
+    from robustmat.sources.labelled_images import open_labelled_images
+
+    opened = open_labelled_images(root, semantics=semantics, limit=limit)
+    console = Console(stderr=True)
+    path = prepare_warped(
+        _renamed(opened, name, name),
+        out,
+        views=views,
+        seed=seed,
+        progress=lambda frames: track(frames, "views", console=console),
+    )
+    _say_what_is_there(path)
+
+
 def _renamed(drive: "Drive", name: str | None, world: str | None) -> "Drive":
     from dataclasses import replace
 
@@ -200,7 +237,6 @@ def _prepare(drive: "Drive", out: Path, corrections_path: Path | None, copy_imag
     from rich.progress import track
 
     from robustmat.dataset.prepare import prepare
-    from robustmat.dataset.store import open_dataset
     from robustmat.landmarks.corrections import read_corrections
 
     console = Console(stderr=True)
@@ -212,6 +248,12 @@ def _prepare(drive: "Drive", out: Path, corrections_path: Path | None, copy_imag
         corrections=corrections,
         progress=lambda frames, what: track(frames, what, console=console),
     )
+    _say_what_is_there(path)
+
+
+def _say_what_is_there(path: Path) -> None:
+    from robustmat.dataset.store import open_dataset
+
     dataset = open_dataset(path)
     landmarks = [landmark for frame in dataset.frames for landmark in frame.landmarks]
     identities = {landmark.identity for landmark in landmarks} - {None}

@@ -22,6 +22,10 @@ def reproduce(
     val: Annotated[
         list[Path] | None, typer.Option(help="Held-out data sets that choose checkpoints and thresholds.")
     ] = None,
+    also: Annotated[
+        list[Path] | None,
+        typer.Option(help="More data to train on, in both directions; then the last third of --data is held out too."),
+    ] = None,
     out: Annotated[Path, typer.Option(help="The workspace: runs, predictions and tables.")] = Path("reproduce"),
     methods: Annotated[
         str | None,
@@ -40,6 +44,7 @@ def reproduce(
         str | None, typer.Option(metavar="A,B,...", help="Conditions instead of the table's: clean,paper:16,snow:3.")
     ] = None,
     frame_pairs: Annotated[int, typer.Option(min=1, help="At most so many for the frame protocol.")] = 300,
+    name: Annotated[str | None, typer.Option(help="Of the table's files, instead of the table's own.")] = None,
     licence: Annotated[str, typer.Option(help="What the data allows; stored with the weights.")] = "unspecified",
     threads: Annotated[int | None, typer.Option(help="CPU threads; 1 makes runs repeat to the byte.")] = None,
 ) -> None:
@@ -73,7 +78,8 @@ def reproduce(
     chosen = choose_table(table, perturb.split(",") if perturb else None)
     rows = choose_rows(table, methods.split(",") if methods else None, config)
     opened = [[open_dataset(path) for path in paths or ()] for paths in (data, val, test)]
-    tests = make_tests(*opened, both_ways=both_ways, each_test=chosen.each_test, each_side=chosen.each_side)
+    more = [open_dataset(path) for path in also or ()]
+    tests = make_tests(*opened, also=more, both_ways=both_ways, each_test=chosen.each_test, each_side=chosen.each_side)
     console, errors = Console(), Console(stderr=True)
 
     def labelled(items: Sequence[Any], what: str) -> Iterable[Any]:
@@ -88,6 +94,6 @@ def reproduce(
     )
     found = run(chosen, rows, tests, workspace)
     command = " ".join(["robustmat", *sys.argv[1:]])
-    written = write_table(table, chosen, rows, tests, found, workspace, command)
+    written = write_table(name or table, chosen, rows, tests, found, workspace, command)
     for path in (written.markdown, written.csv, written.index, written.bars, written.examples):
         console.print(f"wrote {path}", markup=False, soft_wrap=True, highlight=False)

@@ -31,7 +31,8 @@ def train(
 ) -> None:
     """Train a model; progress, validation ROC AUC and TensorBoard curves on the way.
 
-    Without --val the last of several data sets is held out, or the last third of a single one.
+    Without --val the last of several data sets is held out, or the last third of a single one; a data set given
+    as both --data and --val is split the same way.
 
         robustmat train street --data D0013 --val D0002 --out runs/mine
     """

@@ -24,7 +24,7 @@ class PatchBank:
     """Frames with a known pose, each cut into patches under several views: perturbed copies with jittered boxes."""
 
     truth: Truth
-    pairs: NDArray[np.int64]  # [P, 2], frames 2 to 25 m apart
+    pairs: tuple[NDArray[np.int64], ...]  # per world [P, 2], frames 2 to 25 m apart
     patches: tuple[NDArray[np.uint8], ...]  # per frame [V, N, S, S, C]
     placements: tuple[NDArray[np.float32], ...]  # per frame [V, N, P]
     graphs: tuple[Neighborhoods, ...]
@@ -79,7 +79,9 @@ def build_bank(
         placed.append(placement)
         boxes = [landmark.box for landmark in frame.landmarks]
         graphs.append(neighborhoods(boxes, num_neighbors, include_center))
-    return PatchBank(truth, pairs, tuple(patches), tuple(placed), tuple(graphs))
+    worlds = np.array([frame.world for frame in truth.frames])[pairs[:, 0]]
+    grouped = tuple(pairs[worlds == it] for it in np.unique(worlds))
+    return PatchBank(truth, grouped, tuple(patches), tuple(placed), tuple(graphs))
 
 
 def _cut_views(
@@ -116,6 +118,7 @@ def _as_box(corners: NDArray[np.float64]) -> Box:
 def draw_batch(bank: PatchBank, count: int, flip: bool, rng: np.random.Generator) -> Batch:
     """`count` frame pairs with something to match, each frame in a random view; the same `rng`, the same batch.
 
+    Every world comes equally often, so that one short real drive is not drowned by many simulated towns.
     With `flip`, half of the pairs are mirrored, both frames alike: a mirrored street is a street.
     """
     patches, placed, index, mask, chosen, frames = [], [], [], [], [], []
@@ -149,7 +152,8 @@ def draw_batch(bank: PatchBank, count: int, flip: bool, rng: np.random.Generator
 
 def _draw_pair(bank: PatchBank, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
     for _ in range(1000):
-        pair = rng.permuted(bank.pairs[rng.integers(len(bank.pairs))])
+        pairs = bank.pairs[rng.integers(len(bank.pairs))]
+        pair = rng.permuted(pairs[rng.integers(len(pairs))])
         label = label_candidates(bank.truth.frames[pair[0]], bank.truth.frames[pair[1]])
         if (label == MATCHED).any():
             return pair, label

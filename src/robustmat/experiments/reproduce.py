@@ -27,12 +27,12 @@ from robustmat.experiments.reproduce_plan import (
     digest,
     is_finished,
     keep_plan,
+    keep_steps,
     load_config,
     run_folder,
     trainings_of,
 )
 from robustmat.experiments.tables import PAIR, Row, Table, Training
-from robustmat.files import write_json
 from robustmat.matching.protocol import Matcher
 from robustmat.matching.steps import STEPS
 from robustmat.models.baselines.weights import method_of
@@ -41,6 +41,7 @@ from robustmat.perturb import parse
 from robustmat.training.baseline_config import BaselineTrainingConfig
 from robustmat.training.baseline_run import train_baseline
 from robustmat.training.config import RunConfig, TrainingConfig
+from robustmat.training.inputs import Inputs
 from robustmat.training.run import choose_validation, train
 from robustmat.training.validation import build_validation
 
@@ -71,6 +72,7 @@ class Workspace:
     labelled: LabelledProgress = silent
     plan: dict[str, Any] = field(default_factory=dict)
     references: dict[tuple[str, int], list[Matcher]] = field(default_factory=dict)  # fitted once for each side and seed
+    inputs: Inputs = field(default_factory=Inputs)
 
     def __post_init__(self) -> None:
         kept = {"budget": self.settings.budget, "steps": self.settings.steps}
@@ -83,10 +85,8 @@ class Workspace:
             name = f"{training.key}--{side.name}"
             if name not in self.plan["steps"]:
                 learned, _ = choose_validation(side.data, side.validation)
-                self.plan["steps"][name] = steps_within(
-                    load_config(training, seed, None), learned, self.settings.budget
-                )
-                write_json(self.path / "plan.json", self.plan)
+                counted = steps_within(load_config(training, seed, None), learned, self.settings.budget)
+                self.plan = keep_steps(self.path, name, counted)
             steps = self.plan["steps"][name]
         return load_config(training, seed, steps)
 
@@ -127,11 +127,13 @@ def train_missing(workspace: Workspace, training: Training, config: RunConfig, s
         "licence": workspace.settings.licence,
         "command": train_command(training, side, config, out),
         "progress": workspace.progress,
+        "inputs": workspace.inputs,
     }
     if isinstance(config, BaselineTrainingConfig):
         train_baseline(config, side.data, side.validation, out, **options)
     elif isinstance(config, TrainingConfig):
-        train(config, side.data, side.validation, out, **options)
+        start = load_checkpoint(training.start) if training.start else None
+        train(config, side.data, side.validation, out, start=start, **options)
     return out
 
 
@@ -208,6 +210,7 @@ def train_command(training: Training, side: Side, config: RunConfig, out: Path) 
     held = "".join(f" --val {it.path}" for it in side.validation)
     variant = training.changes.get("variant")
     more = f" --variant {variant}" if variant else ""
+    more += f" --start {training.start}" if training.start else ""
     rest = {key: value for key, value in training.changes.items() if key != "variant"}
     note = f"  # with {rest}" if rest else ""
     head = f"robustmat train {training.config} {data}{held}{more}"

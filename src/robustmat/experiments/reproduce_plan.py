@@ -66,24 +66,35 @@ def make_tests(
     validation: Sequence[LandmarkDataset],
     test: Sequence[LandmarkDataset],
     *,
+    also: Sequence[LandmarkDataset] = (),
     both_ways: bool = False,
     each_test: bool = False,
     each_side: bool = False,
 ) -> list[Test]:
-    """Which data are learned from and which are judged on; see `Table`."""
+    """Which data are learned from and which are judged on; see `Table`.
+
+    `also` is learned from whatever the side. Beside it a side's own drives are split: their last thirds are held out.
+    """
+
+    def make_side(drives: Sequence[LandmarkDataset]) -> Side:
+        name = short("+".join(it.name for it in drives))
+        if not also:
+            return Side(name, tuple(drives), tuple(validation))
+        name += f"+{len(also)}-more-{digest([it.name for it in also])[:4]}"
+        return Side(name, (*drives, *also), (*drives, *validation))
+
     if each_side:
         if len(data) < 2 and not test:
             raise DataError("this table trains on each data set in turn and tests on the others: give two with --data")
-        sides = [Side(it.name, (it,), tuple(validation)) for it in data]
-        others = [[it for it in (*data, *test) if it.name != side.name] for side in sides]
+        sides = [make_side([it]) for it in data]
+        others = [[it for it in (*data, *test) if it.name != side.data[0].name] for side in sides]
         return [Test(side, (it,)) for side, rest in zip(sides, others, strict=True) for it in rest]
     if not test:
         raise DataError("no data set to test on: give at least one with --test")
-    side = Side(short("+".join(it.name for it in data)), tuple(data), tuple(validation))
+    side = make_side(data)
     tests = [Test(side, (it,)) for it in test] if each_test else [Test(side, tuple(test))]
     if both_ways:
-        back = Side(short("+".join(it.name for it in test)), tuple(test), tuple(validation))
-        tests.append(Test(back, tuple(data)))
+        tests.append(Test(make_side(test), tuple(data)))
     return tests
 
 
@@ -127,6 +138,15 @@ def keep_plan(workspace: Path, settings: dict[str, Any]) -> dict[str, Any]:
                 "must be comparable; say the same, or choose another --out"
             )
     return dict(plan)
+
+
+def keep_steps(workspace: Path, name: str, steps: int) -> dict[str, Any]:
+    """Add the length of one training to the plan as it is now: another process may fill the same workspace."""
+    path = workspace / "plan.json"
+    plan = dict(read_json(path, "plan of a workspace"))
+    plan["steps"].setdefault(name, steps)
+    write_json(path, plan)
+    return plan
 
 
 def trainings_of(rows: Sequence[Row]) -> dict[str, Training]:

@@ -10,6 +10,7 @@ from robustmat.experiments.tables_paper import RIVALS
 from robustmat.perturb import parse
 
 PAIR = "pair"
+FINE_TUNED = "street"  # the shipped checkpoint of that name, trained on
 CONTEXT = "-context"  # a rival that is shown what RobustMat's `street` is shown: the crop and its surroundings
 ROBUSTMATS: dict[str, dict[str, Any]] = {
     ROBUSTMAT: {},
@@ -24,12 +25,13 @@ SEPARATE = {"joint": None}  # ablations are about the paper's own score, without
 class Training:
     """Something to be trained once per side and seed; rows that differ only in what goes on top share it.
 
-    `config` names a training configuration; `changes` are laid over it.
+    `config` names a training configuration; `changes` are laid over it; `start` names a checkpoint to begin with.
     """
 
     key: str
     config: str
     changes: dict[str, Any] = field(default_factory=dict)
+    start: str | None = None
 
 
 @dataclass(frozen=True)
@@ -61,8 +63,11 @@ class Table:
 
 def make_row(name: str, config: str = "street") -> Row:
     """A row by its name: `hardnet`, `hardnet+neighbors`, `hardnet-context`, `robustmat` (the paper's score),
-    `robustmat-gcn+frames`, `robustmat-no-context`."""
+    `robustmat-gcn+frames`, `robustmat-no-context`, `street` (fine-tuned), `street+placement`."""
     head, plus, step = name.partition("+")
+    if head == FINE_TUNED:
+        split_method(f"{ROBUSTMAT}{plus}{step}")
+        return Row(name, Training(head, "street-real", start=FINE_TUNED), step or PAIR)
     if head in ROBUSTMATS:
         split_method(f"{ROBUSTMAT}{plus}{step}")
         return Row(name, Training(head, config, ROBUSTMATS[head]), step or PAIR)
@@ -83,13 +88,17 @@ def _times(vertex: float, graph: float) -> Row:
 
 
 PLAIN = _ablation("ode-pde")
-ALL_METHODS = (*RIVALS, *(it for it in ROBUSTMATS if it != ROBUSTMAT), ROBUSTMAT)
-TOGETHER = tuple(f"{it}+{step}" for step in ("competition", "placement") for it in RIVALS)
+ALL_METHODS = (*RIVALS, f"{ROBUSTMAT}-gcn", ROBUSTMAT)
+TOGETHER = (
+    *(f"{it}+competition" for it in RIVALS),
+    *(f"{it}+frames" for it in (ROBUSTMAT, FINE_TUNED)),
+    *(f"{it}+placement" for it in (*RIVALS, ROBUSTMAT, FINE_TUNED)),
+)
 
 TABLES: dict[str, Table] = {
     "main": Table(
         "Patch matchers, single pairs and whole frames",
-        tuple(make_row(it) for it in (*ALL_METHODS, *TOGETHER, "robustmat+frames", "robustmat+placement")),
+        tuple(make_row(it) for it in (*ALL_METHODS, FINE_TUNED, *TOGETHER)),
         NOISE,
     ),
     "weather": Table(
@@ -164,7 +173,7 @@ def find_table(name: str) -> Table:
 
 
 def _with_config(row: Row, config: str) -> Row:
-    """RobustMat's rows start from the given training configuration, the rivals' from their own."""
-    if row.training.config in RIVALS or config == row.training.config:
+    """RobustMat's rows start from the given training configuration, the rivals' and the fine-tuned from their own."""
+    if row.training.config in RIVALS or row.training.start:
         return row
-    return Row(row.label, Training(row.training.key, config, row.training.changes), row.step)
+    return replace(row, training=replace(row.training, config=config))

@@ -84,6 +84,14 @@ def downsample(inputs: int, stem_channels: int, channels: int) -> nn.Sequential:
     )
 
 
+def shifted_convolution(state: Tensor, kernel: Tensor, bias: Tensor | None, shift: Tensor | None) -> Tensor:
+    """A 3 x 3 convolution of `state` [B, C, S, S] plus `shift`: [C, 1, 1], or [B, C, 1, 1] with a time for each sample."""
+    if shift is not None and bias is not None and shift.ndim == 3:
+        return F.conv2d(state, kernel, bias + shift.flatten(), padding=1)  # costs no pass of its own over the maps
+    maps = F.conv2d(state, kernel, bias, padding=1)
+    return maps if shift is None else maps.add_(shift)
+
+
 class ConvBlock(nn.Module):
     """Convolution, normalisation, activation, twice; `shift` [C, 1, 1] is added to both convolutions."""
 
@@ -94,10 +102,11 @@ class ConvBlock(nn.Module):
         self.conv2 = nn.Conv2d(channels, channels, 3, padding=1)
         self.norm2 = nn.GroupNorm(channels // GROUP_SIZE, channels)
 
-    def forward(self, state: Tensor, shift: Tensor | float = 0.0) -> Tensor:
+    def forward(self, state: Tensor, shift: Tensor | None = None) -> Tensor:
         # ELU, not ReLU: a slope that is never negative could only push features up.
-        hidden = F.elu(self.norm1(self.conv1(state) + shift), inplace=True)
-        return F.elu(self.norm2(self.conv2(hidden) + shift), inplace=True)
+        for conv, norm in ((self.conv1, self.norm1), (self.conv2, self.norm2)):
+            state = F.elu(norm(shifted_convolution(state, conv.weight, conv.bias, shift)), inplace=True)
+        return state
 
 
 class ConvField(nn.Module):
@@ -131,7 +140,8 @@ class ContractiveField(nn.Module):
         kernel1, kernel2 = self.bounded(self.conv1.weight, self.conv2.weight)
 
         def slope(time: Tensor, state: Tensor) -> Tensor:
-            hidden = F.elu(F.conv2d(state, kernel1, self.conv1.bias, padding=1) + time * self.time_shift, inplace=True)
+            shifted = shifted_convolution(state, kernel1, self.conv1.bias, time * self.time_shift)
+            hidden = F.elu(shifted, inplace=True)
             return F.conv2d(hidden, kernel2, self.conv2.bias, padding=1).sub_(state, alpha=self.decay)
 
         return slope

@@ -13,7 +13,7 @@ import lightning
 import torch
 from torch import Tensor
 
-from robustmat.dataset.batches import Batch, PatchBank, Progress, build_bank
+from robustmat.dataset.batches import Batch, PatchBank, Progress
 from robustmat.dataset.store import LandmarkDataset
 from robustmat.errors import ConfigError
 from robustmat.evaluation.decide import embed_sample, fit_decision
@@ -26,13 +26,13 @@ from robustmat.models.baselines import make_baseline
 from robustmat.models.baselines.protocol import PatchMatcher
 from robustmat.models.baselines.weights import PAIR, BaselineCheckpoint, load_baseline, save_baseline
 from robustmat.models.weights import Decision, Provenance
-from robustmat.perturb import parse as parse_perturbation
 from robustmat.training.baseline_batches import label_batch
 from robustmat.training.baseline_config import BaselineTrainingConfig
 from robustmat.training.baseline_objectives import make_objective
+from robustmat.training.inputs import Inputs
 from robustmat.training.module import make_optimizer
 from robustmat.training.run import KeepBest, check_run, choose_validation, fit
-from robustmat.training.validation import UNDECIDED, ValidationSet, build_validation
+from robustmat.training.validation import UNDECIDED, ValidationSet
 
 
 class BaselineModule(lightning.LightningModule):
@@ -75,6 +75,7 @@ def train_baseline(
     command: str = "",
     device: str = "cpu",
     progress: Progress | None = None,
+    inputs: Inputs | None = None,
 ) -> Path:
     """Train, and return the folder of the best checkpoint by validation ROC AUC; see `training.run.train`."""
     out = Path(out)
@@ -89,19 +90,9 @@ def train_baseline(
     )
     record = check_run(out, config, provenance, resume)
     show: Progress = progress or (lambda items: items)
-    perturbations = [parse_perturbation(it) for it in config.perturbations]
-    bank = build_bank(
-        training,
-        config.model.patch,
-        NUM_NEIGHBORS,
-        False,
-        perturbations,
-        config.views,
-        config.jitter,
-        config.seed,
-        show,
-    )
-    judge = build_validation(held_out, parse_perturbation(config.validation_perturbation), config.seed, show)
+    inputs = inputs or Inputs()
+    bank = inputs.bank(config, config.model.patch, NUM_NEIGHBORS, False, training, show)
+    judge = inputs.judge(config, held_out, show)
     with torch.random.fork_rng():
         torch.manual_seed(config.seed)
         module = BaselineModule(config, bank)

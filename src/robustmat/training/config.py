@@ -12,7 +12,7 @@ from robustmat.models.presets import preset
 from robustmat.models.robustmat import ModelConfig
 from robustmat.perturb import parse as parse_perturbation
 
-PRESETS = ("paper", "street")
+PRESETS = ("paper", "street", "street-real")
 MODEL_KEYS: dict[str, Any] = {"model": "street", "variant": "full", "changes": {}}
 
 

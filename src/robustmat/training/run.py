@@ -20,7 +20,7 @@ from lightning.pytorch.callbacks import TQDMProgressBar
 from lightning.pytorch.loggers import TensorBoardLogger
 from torch.utils.data import DataLoader, IterableDataset
 
-from robustmat.dataset.batches import Batch, PatchBank, Progress, build_bank, draw_batch
+from robustmat.dataset.batches import Batch, PatchBank, Progress, draw_batch
 from robustmat.dataset.splits import split_last_third
 from robustmat.dataset.store import LandmarkDataset
 from robustmat.errors import ConfigError, DataError
@@ -28,10 +28,10 @@ from robustmat.evaluation.references import geometry_examples, write_examples
 from robustmat.files import read_json, replacing, write_json
 from robustmat.models.robustmat import RobustMat
 from robustmat.models.weights import Checkpoint, Decision, Provenance, save_checkpoint
-from robustmat.perturb import parse as parse_perturbation
 from robustmat.training.config import RunConfig, TrainingConfig
+from robustmat.training.inputs import Inputs
 from robustmat.training.module import TrainingModule
-from robustmat.training.validation import build_validation, validate
+from robustmat.training.validation import validate
 
 
 def train(
@@ -46,11 +46,13 @@ def train(
     command: str = "",
     device: str = "cpu",
     progress: Progress | None = None,
+    inputs: Inputs | None = None,
 ) -> Path:
     """Train, and return the folder of the best checkpoint by validation ROC AUC.
 
-    Without `validation` the last of several drives is held out, or the last third of a single one. With `start`,
-    training goes on from that checkpoint's weights, and its drives count as trained on.
+    Without `validation` the last of several drives is held out, or the last third of a single one; so is the last
+    third of a drive that is in both lists. With `start`, training goes on from that checkpoint's weights, and its
+    drives count as trained on. Runs that are given the same `inputs` cut their patches once.
     """
     out = Path(out)
     training, held_out = choose_validation(datasets, validation)
@@ -64,8 +66,10 @@ def train(
     )
     record = check_run(out, config, provenance, resume)
     show: Progress = progress or (lambda items: items)
-    bank = _bank(config, training, show)
-    judge = build_validation(held_out, parse_perturbation(config.validation_perturbation), config.seed, show)
+    inputs = inputs or Inputs()
+    graph = config.model.graph
+    bank = inputs.bank(config, config.model.patch, graph.num_neighbors, graph.include_center, training, show)
+    judge = inputs.judge(config, held_out, show)
     with torch.random.fork_rng():
         torch.manual_seed(config.seed)
         module = TrainingModule(config)
@@ -131,21 +135,29 @@ def fit(
 def choose_validation(
     datasets: Sequence[LandmarkDataset], validation: Sequence[LandmarkDataset]
 ) -> tuple[list[LandmarkDataset], list[LandmarkDataset]]:
-    """Which drives train and which choose the checkpoint and its threshold: never the same place for both."""
+    """Which drives train and which choose the checkpoint and its threshold: never the same place for both.
+
+    A drive that is given for both, or alone, is split: its last third, beyond a gap, is held out.
+    """
     if not datasets:
         raise DataError("no data set to train on: give at least one with --data")
-    if len(datasets) == 1 and not validation:
-        first, last = split_last_third(datasets[0])
-        return [first], [last]
-    training, held_out = (datasets, validation) if validation else (datasets[:-1], datasets[-1:])
-    names, worlds = {it.name for it in training}, {it.world for it in training}
-    seen = sorted({it.name for it in held_out if it.name in names or it.world in worlds})
+    if not validation:
+        training, held_out = (datasets, datasets) if len(datasets) == 1 else (datasets[:-1], datasets[-1:])
+    else:
+        training, held_out = datasets, validation
+    split = {it.name: split_last_third(it) for it in held_out if it.name in {one.name for one in training}}
+    thirds = [last for _, last in split.values()]
+    training = [split[it.name][0] if it.name in split else it for it in training]
+    held_out = [it for it in held_out if it.name not in split]
+    learned = {(it.world, it.name) for it in training}
+    seen = sorted({it.name for it in held_out if it.world in {world for world, _ in learned}})
+    seen += [it.name for it in thirds if any(it.world == world and it.name != name for world, name in learned)]
     if seen:
         raise DataError(
-            f"{', '.join(seen)} cannot be validation data: the training data holds the same drive or the same world, "
+            f"{', '.join(seen)} cannot be validation data: the training data holds another drive of the same world, "
             "so its places were learned; give a drive of another world with --val"
         )
-    return list(training), list(held_out)
+    return training, [*thirds, *held_out]
 
 
 def check_run(out: Path, config: RunConfig, provenance: Provenance, resume: bool) -> dict[str, Any]:
@@ -164,21 +176,6 @@ def check_run(out: Path, config: RunConfig, provenance: Provenance, resume: bool
         if read_json(path, "training run") != record:
             raise DataError(f"{path} was started with another configuration or other data: choose another --out")
     return record
-
-
-def _bank(config: TrainingConfig, datasets: Sequence[LandmarkDataset], progress: Progress) -> PatchBank:
-    model = config.model
-    return build_bank(
-        datasets,
-        model.patch,
-        model.graph.num_neighbors,
-        model.graph.include_center,
-        [parse_perturbation(it) for it in config.perturbations],
-        config.views,
-        config.jitter,
-        config.seed,
-        progress,
-    )
 
 
 class _Steps(IterableDataset[Batch]):

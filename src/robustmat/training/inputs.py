@@ -1,0 +1,67 @@
+"""What runs learn from and are judged by: cut patches and perturbed validation frames, made once for the same data."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from robustmat.dataset.batches import PatchBank, Progress, build_bank
+from robustmat.dataset.patches import PatchConfig
+from robustmat.dataset.store import LandmarkDataset
+from robustmat.perturb import parse as parse_perturbation
+from robustmat.training.config import RunConfig
+from robustmat.training.validation import ValidationSet, build_validation
+
+KEPT = 2  # banks: rivals share one, RobustMat's crops are others; all are too large to keep
+
+
+@dataclass
+class Inputs:
+    """Makes what runs need and keeps the newest: cutting takes as long as a short training."""
+
+    banks: dict[Any, PatchBank] = field(default_factory=dict)
+    judges: dict[Any, ValidationSet] = field(default_factory=dict)
+
+    def bank(
+        self,
+        config: RunConfig,
+        patch: PatchConfig,
+        num_neighbors: int,
+        include_center: bool,
+        datasets: Sequence[LandmarkDataset],
+        progress: Progress,
+    ) -> PatchBank:
+        views = config.perturbations, config.views, config.jitter, config.seed
+        key = patch, num_neighbors, include_center, views, _facts(datasets)
+        if key not in self.banks:
+            perturbations = [parse_perturbation(it) for it in config.perturbations]
+            made = build_bank(
+                datasets,
+                patch,
+                num_neighbors,
+                include_center,
+                perturbations,
+                config.views,
+                config.jitter,
+                config.seed,
+                progress,
+            )
+            _keep(self.banks, key, made)
+        return self.banks[key]
+
+    def judge(self, config: RunConfig, datasets: Sequence[LandmarkDataset], progress: Progress) -> ValidationSet:
+        key = (config.validation_perturbation, config.seed, _facts(datasets))
+        if key not in self.judges:
+            perturbation = parse_perturbation(config.validation_perturbation)
+            _keep(self.judges, key, build_validation(datasets, perturbation, config.seed, progress))
+        return self.judges[key]
+
+
+def _facts(datasets: Sequence[LandmarkDataset]) -> tuple[Any, ...]:
+    """What tells data sets apart within one process, parts of a split drive included."""
+    return tuple((it.path, it.name, tuple(frame.name for frame in it.frames)) for it in datasets)
+
+
+def _keep(kept: dict[Any, Any], key: Any, made: Any) -> None:
+    while len(kept) >= KEPT:
+        del kept[next(iter(kept))]
+    kept[key] = made
