@@ -15,24 +15,33 @@ from typer.testing import CliRunner
 from models_for_tests import SMALL, seeded, small, untrained
 from robustmat.cli import app
 from robustmat.errors import ConfigError
-from robustmat.experiments import bench_inference_authors, bench_inference_contest, bench_scaling, bench_training
+from robustmat.experiments import (
+    bench_inference_authors,
+    bench_inference_contest,
+    bench_inference_solvers,
+    bench_scaling,
+    bench_training,
+)
 from robustmat.experiments.bench_inference import InferenceSettings, matcher_of, paper_model, with_landmarks
 from robustmat.experiments.bench_inference_authors import AuthorsWay
 from robustmat.experiments.bench_inference_contest import Contestant, Figure, hold
 from robustmat.experiments.bench_inference_plot import draw_growth
 from robustmat.experiments.bench_inference_rivals import sift_with_ratio_test, xfeat_with_mutual_neighbours
-from robustmat.experiments.bench_inference_solvers import compare_solvers
+from robustmat.experiments.bench_inference_solvers import agreement, compare_solvers
 from robustmat.experiments.bench_runs import Spread
 from robustmat.experiments.bench_scaling import ScalingSettings, noise_frame
 from robustmat.experiments.bench_training import TrainingSettings, make_batch, plain_loss
+from robustmat.matching.matcher import RobustMatcher
 from robustmat.models.presets import preset
 from robustmat.models.robustmat import ModelConfig
+from robustmat.models.weights import Decision
 from robustmat.training.config import TrainingConfig
 from robustmat.training.module import batch_losses
 from robustmat.types import Frame
 from test_export import street
 
 RK4 = {"name": "rk4", "steps": 1}
+FINER = {"name": "rk4", "steps": 4}
 FINE = {"name": "rk4", "steps": 32}
 
 
@@ -88,9 +97,31 @@ def test_every_pair_anew_with_dopri5_is_near_a_fine_solution() -> None:
         assert way.score(a, b, i, j) == pytest.approx(fine[i, j], abs=0.02)
 
 
-def test_the_papers_way_is_refused_for_graphs_with_their_center() -> None:
-    with pytest.raises(ConfigError, match="include_center"):
-        AuthorsWay(seeded(small()))
+def test_every_pair_anew_scores_alike_where_landmarks_are_in_their_own_graphs() -> None:
+    model = seeded(small(joint=None))
+    assert model.config.graph.include_center
+    a, b = (with_landmarks(it, 5) for it in street(2))
+    matrix = matcher_of(model).match(a, b).score
+    way = AuthorsWay(model)
+    for i, j in ((0, 0), (1, 4), (3, 2)):
+        assert way.score(a, b, i, j) == pytest.approx(matrix[i, j], abs=1e-5)
+
+
+def test_agreement_is_the_share_of_candidates_decided_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    frames = street(3)
+    pairs = [(0, 1), (1, 2)]
+    config = small(joint=None, vertex={"solver": FINER}, graph={"solver": FINER})
+    plain = RobustMatcher(untrained(config))
+    scores = np.concatenate([plain.match(frames[a], frames[b]).score.ravel() for a, b in pairs])
+    middle = float(np.median(scores))
+    decision = Decision(threshold=middle, match_threshold=middle, slope=1.0, intercept=0.0)
+    checkpoint = untrained(config, decision)
+    monkeypatch.setattr(bench_inference_solvers, "CANDIDATES", 60)
+    for name in ("VERTEX_TOLERANCE", "GRAPH_TOLERANCE"):
+        monkeypatch.setattr(bench_inference_authors, name, 1e-4)
+    assert agreement(checkpoint, frames, pairs) > 0.95
+    monkeypatch.setattr(AuthorsWay, "score", lambda *_: 2.0)
+    assert 0.35 < agreement(checkpoint, frames, pairs) < 0.65
 
 
 def test_both_training_loops_compute_one_loss(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,6 +159,7 @@ def test_inference_measures_every_part_and_writes_it_down(tmp_path: Path, monkey
     monkeypatch.setattr(f"{module}.load_checkpoint", lambda _: untrained())
     monkeypatch.setattr(f"{module}.xfeat_with_mutual_neighbours", lambda *_: lambda: None)
     monkeypatch.setattr(f"{module}.MATRIX", 64)
+    monkeypatch.setattr(bench_inference_solvers, "CANDIDATES", 10)
     arguments = ["--rounds", "2", "--slow-rounds", "1", "--paper-size", "16"]
     out, plot = tmp_path / "out.json", tmp_path / "out.png"
     done = CliRunner().invoke(
@@ -135,7 +167,7 @@ def test_inference_measures_every_part_and_writes_it_down(tmp_path: Path, monkey
     )
     assert done.exit_code == 0, done.output
     report = json.loads(out.read_text())
-    paper, rate, speed, profile, solvers = report["sections"]
+    paper, rate, speed, patches, profile, solvers = report["sections"]
     assert paper["rows"][0]["name"] == "each patch once, rk4"
     assert paper["rows"][1]["scale"] > 1
     assert paper["facts"]["largest_score_difference_same_solver"] < 1e-4
@@ -145,13 +177,17 @@ def test_inference_measures_every_part_and_writes_it_down(tmp_path: Path, monkey
         0.65,
         3,
     ]
+    assert [row["name"] for row in speed["rows"]][2:4] == ["test, onnxruntime", "test, onnxruntime, int8"]
+    assert patches["figures"][0]["goal"] == 500
+    assert solvers["figures"][0]["goal"] == 0.99
     assert abs(sum(profile["facts"]["share_by_operation"].values()) - 1) < 1e-6
     assert solvers["facts"]["against_fine"]["rk4, 2 steps"]["decisions_equal"] > 0.9
     assert {"median", "low", "high"} == set(speed["rows"][0]["seconds"])
     assert cv2.imread(str(plot)).shape[1] == 1000
 
 
-def test_finer_steps_come_nearer_to_the_fine_solution() -> None:
+def test_finer_steps_come_nearer_to_the_fine_solution(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench_inference_solvers, "CANDIDATES", 1)
     section = compare_solvers(untrained(), street(2), lambda _: None)
     apart = {name: it["largest_score_difference"] for name, it in section.facts["against_fine"].items()}
     assert apart["rk4, 2 steps"] < apart["rk4, 1 step"] < apart["midpoint, 1 step"]

@@ -12,7 +12,7 @@ from robustmat.models.robustmat import PairLogits
 from robustmat.models.vertex import Evolved
 from robustmat.training.config import TrainingConfig
 from robustmat.training.losses import contrastive_loss, diffusion_quotient, quotient, total_loss, triplet_loss
-from robustmat.training.module import batch_losses, pair_weights
+from robustmat.training.module import TrainingModule, batch_losses, pair_weights
 
 
 def sigmoid(x: np.ndarray) -> np.ndarray:
@@ -139,7 +139,21 @@ def two_frame_batch() -> Batch:
         mask=np.ones((5, 1), bool),
         pairs=(FramePair(slice(0, 3), slice(3, 5), label),),
         frames=(0, 1),
+        views=((0, False), (0, False)),
     )
+
+
+def test_the_joint_diffusion_alone_learns_from_its_term_of_the_objective() -> None:
+    batch = two_frame_batch()
+    module = TrainingModule(TrainingConfig(model=small(), learns="joint"))
+    module.log = module.log_dict = lambda *_, **__: None  # type: ignore[assignment]
+    expected = batch_losses(module.model, batch, module.config)["joint"]
+    for _ in range(2):  # the second time from memory
+        loss = module.training_step(batch, 0)
+        assert torch.allclose(loss, expected, atol=1e-6)
+    loss.backward()
+    learned = {name.partition(".")[0] for name, it in module.model.named_parameters() if it.grad is not None}
+    assert learned == {"joint"}
 
 
 def test_the_objective_is_the_weighted_sum_of_its_terms() -> None:

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from robustmat.export.parity import ParityReport
+    from robustmat.types import Frame
 
 app = typer.Typer(no_args_is_help=True, help="Write a checkpoint in another format, checked against torch.")
 
@@ -55,13 +56,17 @@ def onnx(
     console, errors = Console(), Console(stderr=True)
     loaded = load_checkpoint(checkpoint)
     check_exportable(loaded, out, fixed_steps)  # before the frames are rendered
-    street = street_frames(
-        frames,
-        TOWN if seed is None else seed,
-        progress=lambda items: track(items, "rendering frames to compare on", console=errors),
-    )
+    town = TOWN if seed is None else seed
+
+    def street(number: int, purpose: str) -> "list[Frame]":
+        return street_frames(
+            frames, number, progress=lambda items: track(items, f"rendering frames to {purpose}", console=errors)
+        )
+
+    compared = street(town, "compare on")
+    calibration = street(town + 1, "set int8 ranges on") if int8 else []
     with errors.status("exporting and comparing with torch"):
-        found = export_onnx(loaded, out, street, int8=int8, fixed_steps=fixed_steps)
+        found = export_onnx(loaded, out, compared, calibration=calibration, fixed_steps=fixed_steps)
     console.print(_table("ONNX against torch", found.parity))
     if found.int8 is not None:
         console.print(_table("int8 against torch", found.int8))
@@ -79,12 +84,11 @@ def _table(title: str, report: "ParityReport") -> "Table":
     from rich.table import Table
 
     table = Table(
-        *("evidence", "largest score difference", "decisions changed", "matches changed", "match F1"),
+        *("evidence", "largest difference", "decisions changed", "matches changed", "match F1"),
         title=f"{title}, {report.frame_pairs} frame pairs",
         title_justify="left",
     )
     for name, it in report.evidence.items():
-        f1 = "" if it.f1_reference is None else f"{it.f1_reference:.3f} -> {it.f1_candidate:.3f}"
         changed = f"{it.decisions_changed} of {it.candidates}", f"{it.matches_changed} of {it.matches}"
-        table.add_row(name, f"{it.largest_difference:.1e}", *changed, f1)
+        table.add_row(name, f"{it.largest_difference:.1e}", *changed, it.f1_change)
     return table

@@ -191,9 +191,7 @@ def folder(
 
 @app.command("warped")
 def warped(
-    root: Annotated[
-        Path, typer.Argument(help="The folder of images, or the one that holds images/.", show_default=False)
-    ],
+    root: Annotated[Path, typer.Argument(help="The folder that holds images/, or the images.", show_default=False)],
     out: Out,
     semantics: Annotated[
         Path | None,

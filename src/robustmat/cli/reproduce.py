@@ -33,7 +33,8 @@ def reproduce(
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="How many; each trains, draws pairs and noise anew.")] = 3,
     budget: Annotated[
-        float | None, typer.Option(min=0.01, help="Minutes for each training, instead of the configurations' steps.")
+        float | None,
+        typer.Option(min=0.01, help="Minutes of one core for each training, instead of its configuration's steps."),
     ] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="Steps for each training, instead of minutes.")] = None,
     config: Annotated[str, typer.Option(help="RobustMat's training configuration: a name or a TOML file.")] = "street",

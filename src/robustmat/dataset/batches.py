@@ -49,6 +49,7 @@ class Batch:
     mask: NDArray[np.bool_]  # [N, K]
     pairs: tuple[FramePair, ...]
     frames: tuple[int, ...]  # of the bank's truth, two a pair, in the order of their landmarks
+    views: tuple[tuple[int, bool], ...]  # of each frame: which one, and whether it is mirrored
 
 
 def build_bank(
@@ -121,7 +122,7 @@ def draw_batch(bank: PatchBank, count: int, flip: bool, rng: np.random.Generator
     Every world comes equally often, so that one short real drive is not drowned by many simulated towns.
     With `flip`, half of the pairs are mirrored, both frames alike: a mirrored street is a street.
     """
-    patches, placed, index, mask, chosen, frames = [], [], [], [], [], []
+    patches, placed, index, mask, chosen, frames, seen = [], [], [], [], [], [], []
     start = 0
     for _ in range(count):
         (first, second), label = _draw_pair(bank, rng)
@@ -137,6 +138,7 @@ def draw_batch(bank: PatchBank, count: int, flip: bool, rng: np.random.Generator
             index.append(graph.index + start)
             mask.append(graph.mask)
             frames.append(int(frame))
+            seen.append((int(view), bool(mirrored)))
             slices.append(slice(start, start + len(cut)))
             start += len(cut)
         chosen.append(FramePair(slices[0], slices[1], label))
@@ -147,6 +149,7 @@ def draw_batch(bank: PatchBank, count: int, flip: bool, rng: np.random.Generator
         mask=np.concatenate(mask),
         pairs=tuple(chosen),
         frames=tuple(frames),
+        views=tuple(seen),
     )
 
 

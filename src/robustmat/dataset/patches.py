@@ -108,11 +108,11 @@ def _fill_window(patch: NDArray[np.uint8], image: Image, window: Box) -> None:
 
 
 def to_input(patches: NDArray[np.uint8], config: PatchConfig) -> NDArray[np.float32]:
-    """Pixels [N, S, S, C] as the network's numbers [N, C, S, S], in memory still channels last, as convolutions want."""
-    rows = patches.shape[0], patches.shape[1], -1
+    """Pixels [N, S, S, C] as the network's numbers [N, C, S, S]; in memory channels stay last, as convolutions want."""
+    count, rows, columns, channels = patches.shape
     # A row of pixels at once: numpy is slow where the last axis is as short as the channels are.
-    mean = np.tile(np.asarray(config.mean_color, np.float32), patches.shape[2] * config.channels // 3)
-    centered = patches.reshape(rows if patches.size else (0, 0, len(mean))).astype(np.float32)
-    centered -= mean
-    centered /= np.float32(config.scale)
-    return centered.reshape(patches.shape).transpose(0, 3, 1, 2)
+    mean = np.tile(np.asarray(config.mean_color, np.float32), columns * channels // 3)
+    numbers = patches.reshape(count, rows, columns * channels).astype(np.float32)
+    numbers -= mean
+    numbers /= np.float32(config.scale)
+    return numbers.reshape(patches.shape).transpose(0, 3, 1, 2)

@@ -9,6 +9,7 @@ import torch
 
 from robustmat.experiments.bench_inference_authors import AuthorsWay
 from robustmat.experiments.bench_inference_contest import BenchReport, Contestant, Figure, Section, Tell, hold
+from robustmat.experiments.bench_inference_onnx import exported
 from robustmat.experiments.bench_inference_profile import stage_seconds, work_shares
 from robustmat.experiments.bench_inference_rivals import sift_with_ratio_test, xfeat_with_mutual_neighbours
 from robustmat.experiments.bench_inference_solvers import compare_solvers
@@ -23,6 +24,7 @@ from robustmat.types import Frame
 
 PAIRS_TIMED = 8
 BATCH = 8  # patches whose rate is compared with the machine's
+STREET_BATCH = 24  # the patches of two frames
 MATRIX = 2048
 FIXED = {"name": "rk4", "steps": 1}
 PARTS = ("paper", "rate", "street", "solvers")
@@ -138,22 +140,26 @@ def share_of_the_machine(settings: InferenceSettings, tell: Tell) -> Section:
 
 def against_other_matchers(settings: InferenceSettings, a: Frame, b: Frame, tell: Tell) -> Sequence[Section]:
     """The shipped model from decoded frames and boxes to matches, against keypoint matchers on the same frames."""
-    matcher = RobustMatcher(load_checkpoint(settings.checkpoint))
+    checkpoint = load_checkpoint(settings.checkpoint)
+    matcher = RobustMatcher(checkpoint)
     ours, xfeat, sift = settings.checkpoint, "XFeat, 1024 keypoints, mutual nearest", "SIFT, ratio test"
     half = f"{ours}, one frame embedded before"
     stored = matcher.embed(a)
     height, width = a.image.shape[:2]
-    contest = hold(
-        [
-            Contestant(ours, lambda: matcher.match(a, b)),
-            Contestant(half, lambda: matcher.match(stored, b)),
-            Contestant(xfeat, xfeat_with_mutual_neighbours(a.image, b.image)),
-            Contestant(sift, sift_with_ratio_test(a.image, b.image)),
-        ],
-        settings.rounds,
-        lambda what: tell(f"street: {what}"),
-        clock=settings.clock,
-    )
+    tell("street: exporting")
+    with exported(checkpoint, (a, b)) as others:
+        contest = hold(
+            [
+                Contestant(ours, lambda: matcher.match(a, b)),
+                Contestant(half, lambda: matcher.match(stored, b)),
+                *(Contestant(name, lambda it=it: it.match(a, b)) for name, it in others.items()),  # type: ignore[misc]
+                Contestant(xfeat, xfeat_with_mutual_neighbours(a.image, b.image)),
+                Contestant(sift, sift_with_ratio_test(a.image, b.image)),
+            ],
+            settings.rounds,
+            lambda what: tell(f"street: {what}"),
+            clock=settings.clock,
+        )
     speed = Section(
         f"{ours}, {len(a.landmarks)} and {len(b.landmarks)} landmarks, decoded {width} x {height} frames to matches",
         contest.rows(),
@@ -162,14 +168,34 @@ def against_other_matchers(settings: InferenceSettings, a: Frame, b: Frame, tell
             Figure("{} times as fast as SIFT", contest.ratio(sift, ours)),
             Figure(
                 "with one frame embedded before {} times as fast as with none",
-                contest.ratio(ours, f"{ours}, one frame embedded before"),
+                contest.ratio(ours, half),
             ),
+            *(Figure(f"{name}: {{}} times as fast as torch", contest.ratio(ours, name)) for name in others),
         ),
     )
     tell("street: profile")
     stages: dict[str, Any] = {"seconds_by_stage": stage_seconds(matcher, a, b, settings.rounds, settings.clock)}
     shares = work_shares(lambda: matcher.match(a, b))
-    return [speed, Section("where the time of one frame pair goes", facts={**stages, "share_by_operation": shares})]
+    profile = Section("where the time of one frame pair goes", facts={**stages, "share_by_operation": shares})
+    return [speed, patches_a_second(matcher.model, settings, tell), profile]
+
+
+def patches_a_second(model: RobustMat, settings: InferenceSettings, tell: Tell) -> Section:
+    """The vertex embedder of the shipped model, cut and resized patches to embeddings."""
+    patch = model.config.patch
+    generator = torch.Generator().manual_seed(settings.seed)
+    patches = torch.randn(STREET_BATCH, patch.channels, patch.size, patch.size, generator=generator)
+    name = f"vertex embedder, {STREET_BATCH} patches"
+    with torch.inference_mode():
+        contest = hold(
+            [Contestant(name, lambda: model.vertex.embed(patches))],
+            settings.rounds,
+            lambda what: tell(f"street: {what}"),
+            clock=settings.clock,
+        )
+    rate = Spread.of([STREET_BATCH / it for it in contest.seconds[name]])
+    goal = Figure("{} patches a second", rate, 500)  # 2 ms each
+    return Section(f"{settings.checkpoint}, patches to embeddings", contest.rows(), (goal,))
 
 
 def paper_model(settings: InferenceSettings) -> RobustMat:

@@ -28,17 +28,14 @@ class AuthorsWay:
     model: RobustMat
     adaptive: bool = False
 
-    def __post_init__(self) -> None:
-        if self.model.config.graph.include_center:
-            raise ConfigError("the paper's neighbourhoods leave the landmark itself out: graph.include_center = false")
-
     def score(self, a: Frame, b: Frame, i: int, j: int) -> float:
         """S_match of landmark `i` of `a` and landmark `j` of `b`."""
         with torch.inference_mode():
             patches = torch.cat([self._patches(a, i), self._patches(b, j)])  # [2 (1 + K), 3, S, S]
             vertex = self._vertex(patches)
             count = len(vertex) // 2
-            graph = self._graph(torch.stack([vertex[1:count], vertex[count + 1 :]]))  # [2, K, D] -> [2, D]
+            around = vertex.view(2, count, -1)  # [2, 1 + K, D]
+            graph = self._graph(around if self.model.config.graph.include_center else around[:, 1:])  # [2, D]
             x, y = Embeddings(vertex[:1], graph[:1]), Embeddings(vertex[count : count + 1], graph[1:])
             return float(self.model.score(self.model.compare(x, y)))
 

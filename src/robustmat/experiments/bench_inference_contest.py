@@ -2,12 +2,15 @@
 
 import os
 import platform
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from robustmat.experiments.bench_runs import CLOCKS, Spread
+
+REST = 0.02  # seconds before each run: threads of the one before spin for a while before they sleep
 
 Tell = Callable[[str], None]  # is told what is being done
 
@@ -115,6 +118,7 @@ def hold(
         tell(f"round {number + 1} of {rounds}")
         turn = number % len(contestants)
         for it in (*contestants[turn:], *contestants[:turn]):
+            time.sleep(REST)
             start = now()
             it.run()
             seconds[it.name].append((now() - start) * it.scale)

@@ -108,6 +108,7 @@ def make_batch(frames: list[Frame], settings: TrainingSettings) -> Batch:
         mask=np.concatenate([it.mask for it in around]),
         pairs=tuple(pairs),
         frames=tuple(range(len(ordered))),
+        views=((0, False),) * len(ordered),
     )
 
 

@@ -1,4 +1,7 @@
-"""How many steps a number of minutes is worth, measured here: every method gets the same time."""
+"""How many steps a number of minutes is worth, measured here: every method gets the same time.
+
+Time is processor time, so that whatever else runs on the machine takes nothing away from a method.
+"""
 
 import time
 from collections.abc import Sequence
@@ -28,7 +31,7 @@ def steps_within(config: RunConfig, datasets: Sequence[LandmarkDataset], minutes
 
 
 def seconds_a_step(config: RunConfig, datasets: Sequence[LandmarkDataset]) -> float:
-    """The median of a few steps on unperturbed patches."""
+    """Of one core: the median of a few steps on unperturbed patches."""
     patch = config.model.patch  # type: ignore[attr-defined]
     neighbors, center = NUM_NEIGHBORS, False
     if isinstance(config, TrainingConfig):
@@ -41,11 +44,11 @@ def seconds_a_step(config: RunConfig, datasets: Sequence[LandmarkDataset]) -> fl
         times = []
         for step in range(1 + TIMED):
             batch = draw_batch(bank, config.frame_pairs_per_step, config.flip, np.random.default_rng(step))
-            start = time.perf_counter()
+            start = time.process_time()
             if module is not None:
                 losses = module.objective(module.model, label_batch(batch, bank, patch))
             elif other is not None:
                 losses = batch_losses(other.model, batch, other.config)
             torch.autograd.backward([losses["loss"]])
-            times.append(time.perf_counter() - start)
+            times.append(time.process_time() - start)
     return max(float(np.median(times[1:])), 1e-6)

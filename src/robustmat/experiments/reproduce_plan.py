@@ -99,10 +99,10 @@ def make_tests(
 
 
 def load_config(training: Training, seed: int, steps: int | None) -> RunConfig:
-    """The configuration of one run; `steps` are divided into five validations."""
+    """The configuration of one run; `steps` are divided into three validations."""
     changes: dict[str, Any] = {**training.changes, "seed": seed}
     if steps is not None:
-        changes |= {"steps": steps, "validate_every": max(1, -(-steps // 5))}
+        changes |= {"steps": steps, "validate_every": max(1, -(-steps // 3))}
     if is_baseline_config(training.config):
         return load_baseline_config(training.config, changes)
     return load_training_config(training.config, changes)

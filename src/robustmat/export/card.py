@@ -18,7 +18,7 @@ def write_card(
         "Matches street landmarks (signs, lights, poles, windows) between two camera frames.",
         f"{manifest.solver_note}." if manifest.solver_note else "",
         "## Files",
-        _table("file", "inputs", "outputs", rows=[_row(it) for it in files]),
+        _table("file", "inputs", "outputs", "KB", rows=[_row(it, folder) for it in files]),
         "N, A and B are numbers of landmarks, at least one each. `export.json` holds preprocessing, neighbourhoods and "
         "decisions, `model.json` the model's configuration, `parity.json` the checks below in full, `sample.npz` the "
         "inputs of one frame pair with the scores that torch gives it.",
@@ -29,7 +29,8 @@ def write_card(
         "",
     ]
     if int8 is not None:
-        sections += ["## In eight bits", _parity(int8), ""]
+        eight = "Ranges were set on frames of another town than the ones compared here."
+        sections += ["## In eight bits", eight, _parity(int8), ""]
     if solver is not None:
         sections += ["## Against the checkpoint's own adaptive solver", _parity(solver), ""]
     sections += ["## Where the weights come from", *_provenance(manifest)]
@@ -69,9 +70,8 @@ def _steps(manifest: Manifest) -> list[str]:
 def _parity(report: ParityReport) -> str:
     rows = []
     for name, it in report.evidence.items():
-        f1 = "" if it.f1_reference is None else f"{it.f1_reference:.3f} -> {it.f1_candidate:.3f}"
         changed = f"{it.decisions_changed} of {it.candidates}", f"{it.matches_changed} of {it.matches}"
-        rows.append([name, f"{it.largest_difference:.1e}", *changed, f1])
+        rows.append([name, f"{it.largest_difference:.1e}", *changed, it.f1_change])
     head = (
         f"{report.frame_pairs} frame pairs of a simulated street, {report.fewest_landmarks} to {report.most_landmarks} "
         f"landmarks a frame; embeddings differ by at most {max(report.vertex_difference, report.graph_difference):.1e}."
@@ -91,8 +91,9 @@ def _provenance(manifest: Manifest) -> list[str]:
     ]
 
 
-def _row(part: Part) -> list[str]:
-    return [f"`{part.file}`", *(_named(it) for it in (part.inputs, part.outputs))]
+def _row(part: Part, folder: Path) -> list[str]:
+    size = (folder / part.file).stat().st_size / 1024
+    return [f"`{part.file}`", *(_named(it) for it in (part.inputs, part.outputs)), f"{size:.0f}"]
 
 
 def _named(arrays: dict[str, str]) -> str:

@@ -32,6 +32,13 @@ class EvidenceParity:
             return None
         return self.f1_reference - self.f1_candidate
 
+    @property
+    def f1_change(self) -> str:
+        """The F1 of both and what is lost or won, for tables; nothing where no identity is known."""
+        if self.f1_drop is None:
+            return ""
+        return f"{self.f1_reference:.3f} -> {self.f1_candidate:.3f} ({-self.f1_drop:+.3f})"
+
 
 @dataclass(frozen=True)
 class ParityReport:

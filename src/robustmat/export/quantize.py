@@ -1,6 +1,7 @@
 """The vertex embedder in eight bits: weights and activations, ranges calibrated on real-looking patches.
 
-Nearly all operations of a frame pair are its convolutions; the graph embedder and the scorers stay in floats.
+Nearly all operations of a frame pair are its convolutions, and most of its weights are the layer after them; the graph
+embedder and the scorers stay in floats.
 """
 
 import logging
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 BATCH = 16  # patches that are calibrated together
+OPERATIONS = ("Conv", "Gemm", "MatMul")
 
 
 class _Patches:
@@ -27,7 +29,7 @@ class _Patches:
 
 
 def quantize_vertex(source: Path, target: Path, patches: Sequence[NDArray[np.uint8]]) -> None:
-    """Write `source`, the exported vertex embedder, to `target` with its convolutions in eight bits."""
+    """Write `source`, the exported vertex embedder, to `target` with its weights in eight bits."""
     from onnxruntime.quantization import CalibrationMethod, QuantFormat, QuantType, quantize_static
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
@@ -42,7 +44,7 @@ def quantize_vertex(source: Path, target: Path, patches: Sequence[NDArray[np.uin
             str(target),
             _Patches(patches),
             quant_format=QuantFormat.QDQ,
-            op_types_to_quantize=["Conv"],
+            op_types_to_quantize=list(OPERATIONS),
             per_channel=True,
             activation_type=QuantType.QUInt8,
             weight_type=QuantType.QInt8,

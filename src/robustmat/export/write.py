@@ -48,14 +48,14 @@ def export_onnx(
     folder: Path | str,
     frames: Sequence[Frame],
     *,
-    int8: bool = False,
+    calibration: Sequence[Frame] = (),
     fixed_steps: int | None = None,
 ) -> Exported:
     """Export, check, and only then put the files into `folder`; without parity nothing is written there.
 
     Args:
-        frames: real-looking frames with landmarks, to compare with torch on and to calibrate int8 with.
-        int8: write the vertex embedder in eight bits, too.
+        frames: real-looking frames with landmarks, to compare with torch on.
+        calibration: other such frames, to write the vertex embedder in eight bits with, too; none, no eight bits.
         fixed_steps: of rk4, where the checkpoint's solver is adaptive.
     """
     folder = Path(folder)
@@ -68,13 +68,13 @@ def export_onnx(
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as temporary:
         staged = Path(temporary)
         note = _solver_note(original, checkpoint, fixed_steps)
-        write_parts(checkpoint, staged, frames if int8 else None, note)
+        write_parts(checkpoint, staged, calibration, note)
         pairs = frame_pairs(frames)
         references = {it: RobustMatcher(checkpoint, evidence=it) for it in checkpoint.model.config.evidence}
         found = Exported(
             folder,
             compare_matchers(references, _opened(staged, references), pairs),
-            compare_matchers(references, _opened(staged, references, int8=True), pairs) if int8 else None,
+            compare_matchers(references, _opened(staged, references, int8=True), pairs) if calibration else None,
             None
             if not note
             else compare_matchers({it: RobustMatcher(original, evidence=it) for it in references}, references, pairs),
@@ -104,7 +104,7 @@ def check_exportable(checkpoint: Checkpoint, folder: Path, fixed_steps: int | No
 
 
 def write_parts(
-    checkpoint: Checkpoint, folder: Path, calibration: Sequence[Frame] | None = None, solver_note: str = ""
+    checkpoint: Checkpoint, folder: Path, calibration: Sequence[Frame] = (), solver_note: str = ""
 ) -> Manifest:
     """The ONNX files and their manifest, unchecked; with int8 where there are frames to calibrate on."""
     config = checkpoint.model.config
@@ -113,7 +113,7 @@ def write_parts(
     for it in parts:
         trace(it, folder / described[it.name].file)
     smaller = {}
-    if calibration is not None:
+    if calibration:
         smaller["vertex"] = Part(**{**described["vertex"].model_dump(), "file": "vertex.int8.onnx"})
         cut = [cut_patches(it.image, [mark.box for mark in it.landmarks], config.patch) for it in calibration]
         quantize_vertex(folder / described["vertex"].file, folder / smaller["vertex"].file, cut)

@@ -14,7 +14,7 @@ from robustmat.types import Array, Camera
 
 # The view has fewer pixels than the photograph, so that a zoomed view shows fine detail instead of large pixels, and
 # a far one loses detail, as far things do.
-SHRINK = 0.6
+SHRINK = 0.7
 MOST_ZOOM = 2.0  # driving 10 m towards what is 20 m away
 YAW, PITCH, ROLL = np.radians([4.0, 1.5, 1.5])  # a lane change, a bump, a leaning road
 
@@ -44,13 +44,13 @@ class View:
     def has_hole(self) -> bool:
         """Whether some of the view lies outside the photograph."""
         right, bottom = self.camera.width - 1, self.camera.height - 1
-        corners = np.array([[0, 0], [right, 0], [0, bottom], [right, bottom]], float)
-        x, y = moved(np.linalg.inv(self.warp()), corners).T
+        corners = np.array([[0.0, 0.0], [right, 0.0], [0.0, bottom], [right, bottom]])
+        x, y = moved(np.asarray(np.linalg.inv(self.warp()), np.float64), corners).T
         return bool(min(x.min(), y.min()) < 0 or x.max() > self.source.width - 1 or y.max() > self.source.height - 1)
 
 
 def draw_views(source: Camera, count: int, rng: np.random.Generator) -> list[View]:
-    """`count` views without holes, one after the other nearer, each looking a little elsewhere."""
+    """`count` views, one after the other nearer, each looking a little elsewhere and near enough to have no hole."""
     camera = shrunk(source, SHRINK)
     views = []
     for number in range(count):

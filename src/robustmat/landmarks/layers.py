@@ -35,12 +35,12 @@ class Layers:
 def take_apart(image: Image, semantics: NDArray[np.uint8], config: RegionConfig = DEFAULT.regions) -> Layers:
     """Split an image by its label map; where things stood, the background is painted in from around them."""
     standing = np.isin(semantics, STANDING)
+    edge = 2 * max(1, len(image) // 200) + 1  # masks end a little inside of what they show
+    around = cv2.dilate(standing.astype(np.uint8), np.ones((edge, edge), np.uint8))
     # A sign hides a piece of its pole, a branch another: what is one above the other with a small gap is one thing.
-    gap = max(2, len(image) // 40)
-    linked = cv2.dilate(standing.astype(np.uint8), np.ones((gap, 5), np.uint8))
+    gap = max(edge, len(image) // 40)
+    linked = cv2.dilate(standing.astype(np.uint8), np.ones((gap, edge), np.uint8))
     _, numbered = cv2.connectedComponents(linked, connectivity=8)
-    edge = max(1, len(image) // 200)  # masks end a little inside of what they show
-    around = cv2.dilate(standing.astype(np.uint8), np.ones((2 * edge + 1, 2 * edge + 1), np.uint8))
     things = np.where(around > 0, numbered, BACKGROUND).astype(np.int32)
     background = cv2.inpaint(image, around, 3, cv2.INPAINT_TELEA)
     regions = tuple(find_regions(semantics, config))

@@ -28,13 +28,14 @@ class Seen:
 
 def see(layers: Layers, view: View, nearness: Array, config: RegionConfig = DEFAULT.regions) -> Seen:
     """The view of a taken-apart image in which thing i has `nearness[i]`; the background is 0 and has 1."""
-    image = _warped(_softened(layers.background, view.scale()), view.warp(), view.camera)
+    image = _warped(_softened(layers.background, view.scale()), view.warp(), (view.camera.width, view.camera.height))
     owner = np.full(image.shape[:2], BACKGROUND, np.int32)  # which thing each pixel shows
     for thing in (np.argsort(nearness[1:], kind="stable") + 1).tolist():  # nearer ones hide farther ones
         near = float(nearness[thing])
-        colors, opacity = _cut_out(layers, thing, view.warp(near), view.scale(near), view.camera)
-        image = np.asarray(cv2.blendLinear(colors, image, opacity, 1 - opacity), np.uint8)
-        owner[opacity > 0.5] = thing
+        window, colors, opacity = _cut_out(layers, thing, view.warp(near), view.scale(near), view.camera)
+        if opacity.size:
+            image[window] = cv2.blendLinear(colors, image[window].copy(), opacity, 1 - opacity)
+            owner[window][opacity > 0.5] = thing
     boxes = {}
     for i, (region, thing) in enumerate(zip(layers.regions, layers.region_thing, strict=True)):
         box = _visible_box(region, view.warp(float(nearness[thing])), owner == thing, config)
@@ -43,17 +44,25 @@ def see(layers: Layers, view: View, nearness: Array, config: RegionConfig = DEFA
     return Seen(image, boxes)
 
 
+Window = tuple[slice, slice]  # rows and columns of a picture
+
+
 def _cut_out(
     layers: Layers, thing: int, warp: Array, scale: float, camera: Camera
-) -> tuple[Image, NDArray[np.float32]]:
-    """One thing in the view: its colors, and how much of each pixel [H, W] is its."""
-    rows, columns = np.nonzero(layers.things == thing)
-    top, left = max(0, rows.min() - 4), max(0, columns.min() - 4)  # room for soft edges
-    cut = np.s_[top : rows.max() + 5, left : columns.max() + 5]
-    from_cut = warp @ np.array([[1, 0, left], [0, 1, top], [0, 0, 1]])
-    mask = cv2.blur((layers.things[cut] == thing).astype(np.float32), (3, 3), borderType=cv2.BORDER_REPLICATE)
-    colors = _warped(_softened(layers.image[cut], scale), from_cut, camera)
-    return colors, _warped(np.asarray(mask, np.float32), from_cut, camera, cv2.BORDER_CONSTANT)
+) -> tuple[Window, Image, NDArray[np.float32]]:
+    """One thing in the view: the window that holds it, its colors there, and how much of each pixel is its."""
+    left, top, width, height = cv2.boundingRect((layers.things == thing).astype(np.uint8))
+    left, top, right, bottom = max(0, left - 4), max(0, top - 4), left + width + 4, top + height + 4  # soft edges
+    mask = cv2.blur((layers.things[top:bottom, left:right] == thing).astype(np.float32), (3, 3))
+    corners = moved(warp, np.array([[left, top], [right, top], [left, bottom], [right, bottom]], np.float64))
+    x0, y0 = np.clip(np.floor(corners.min(axis=0)), 0, (camera.width, camera.height)).astype(int).tolist()
+    x1, y1 = np.clip(np.ceil(corners.max(axis=0)), 0, (camera.width, camera.height)).astype(int).tolist()
+    window, size = np.s_[y0:y1, x0:x1], (x1 - x0, y1 - y0)
+    if not min(size):
+        return window, np.zeros((0, 0, 3), np.uint8), np.zeros((0, 0), np.float32)
+    shift = np.array([[1, 0, -x0], [0, 1, -y0], [0, 0, 1]]) @ warp @ np.array([[1, 0, left], [0, 1, top], [0, 0, 1]])
+    colors = _warped(_softened(layers.image[top:bottom, left:right], scale), shift, size)
+    return window, colors, _warped(np.asarray(mask, np.float32), shift, size, cv2.BORDER_CONSTANT)
 
 
 def _visible_box(region: Region, warp: Array, shown: NDArray[np.bool_], config: RegionConfig) -> Box | None:
@@ -81,8 +90,7 @@ def _softened(image: Image, scale: float) -> Image:
 
 
 def _warped(
-    picture: NDArray[Number], warp: Array, camera: Camera, border: int = cv2.BORDER_REPLICATE
+    picture: NDArray[Number], warp: Array, size: tuple[int, int], border: int = cv2.BORDER_REPLICATE
 ) -> NDArray[Number]:
-    size = (camera.width, camera.height)
     found = cv2.warpPerspective(cast(Any, picture), warp, size, flags=cv2.INTER_LINEAR, borderMode=border)
     return cast(NDArray[Number], found)

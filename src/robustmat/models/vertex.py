@@ -85,7 +85,7 @@ def downsample(inputs: int, stem_channels: int, channels: int) -> nn.Sequential:
 
 
 def shifted_convolution(state: Tensor, kernel: Tensor, bias: Tensor | None, shift: Tensor | None) -> Tensor:
-    """A 3 x 3 convolution of `state` [B, C, S, S] plus `shift`: [C, 1, 1], or [B, C, 1, 1] with a time for each sample."""
+    """A 3 x 3 convolution of `state` plus `shift`: [C, 1, 1], or [B, C, 1, 1] where each sample has its own time."""
     if shift is not None and bias is not None and shift.ndim == 3:
         return F.conv2d(state, kernel, bias + shift.flatten(), padding=1)  # costs no pass of its own over the maps
     maps = F.conv2d(state, kernel, bias, padding=1)

@@ -23,19 +23,41 @@ class TrainingModule(lightning.LightningModule):
         super().__init__()
         self.config = config
         self.model = RobustMat(config.model)
+        self.embedded: dict[tuple[int, int, bool], Embeddings] = {}  # by frame, view and mirroring
+        if config.learns == "joint":
+            self.model.requires_grad_(False)
+            self.model.joint.requires_grad_(True)
 
     def training_step(self, batch: Batch, _: int) -> Tensor:
-        losses = batch_losses(self.model, batch, self.config, self.device)
+        if self.config.learns == "joint":
+            labels = [torch.from_numpy(pair.label).to(self.device) for pair in batch.pairs]
+            joint = joint_loss(self.model, self._sides(batch), labels, self.config)
+            losses = {"joint": joint, "loss": joint}
+        else:
+            losses = batch_losses(self.model, batch, self.config, self.device)
         self.log_dict({f"train/{name}": value.detach() for name, value in losses.items()})
         loss = losses["loss"]
         self.log("loss", loss.detach(), prog_bar=True, logger=False)
         return loss
 
+    def _sides(self, batch: Batch) -> list[tuple[Embeddings, Embeddings]]:
+        """Both frames of each pair, every view embedded when it is first met: its embedding does not change."""
+        keys = [(frame, *view) for frame, view in zip(batch.frames, batch.views, strict=True)]
+        rows = [side for pair in batch.pairs for side in (pair.a, pair.b)]
+        for key, part in zip(keys, rows, strict=True):
+            if key not in self.embedded:
+                patches = torch.from_numpy(to_input(batch.patches[part], self.config.model.patch)).to(self.device)
+                with torch.no_grad():
+                    vertex = self.model.vertex.embed(patches)
+                placement = torch.from_numpy(batch.placement[part]).to(self.device)
+                self.embedded[key] = Embeddings(vertex, torch.zeros_like(vertex), placement)
+        return [(self.embedded[a], self.embedded[b]) for a, b in zip(keys[::2], keys[1::2], strict=True)]
+
     def transfer_batch_to_device(self, batch: Batch, device: torch.device, dataloader_idx: int) -> Batch:
         return batch  # pixels travel as bytes and become tensors inside the step
 
     def configure_optimizers(self) -> Any:
-        return make_optimizer(self.model.parameters(), self.config)
+        return make_optimizer([it for it in self.model.parameters() if it.requires_grad], self.config)
 
 
 def make_optimizer(parameters: Iterable[nn.Parameter], config: RunConfig) -> Any:
@@ -81,12 +103,7 @@ def batch_losses(
             losses[name] = torch.stack(terms).mean()
             loss = loss + factor * losses[name]
     if model.config.joint and config.joint_weight:
-        weights = torch.split(weight, [it.numel() for it in labels])
-        terms = [
-            assignment_loss(model.assign(a, b, placement=placed), it, share.view_as(it))
-            for (a, b), it, share, placed in zip(sides, labels, weights, _placed(len(sides), config), strict=True)
-        ]
-        losses["joint"] = torch.stack(terms).mean()
+        losses["joint"] = joint_loss(model, sides, labels, config)
         loss = loss + config.joint_weight * losses["joint"]
     if config.vertex_regularizer or config.graph_regularizer:
         first, second = _pair_indices(batch, labels)
@@ -97,6 +114,19 @@ def batch_losses(
             losses["graph_quotient"] = diffusion_quotient(embeddings.graph_evolved, first, second, mask)
             loss = loss + config.graph_regularizer * losses["graph_quotient"]
     return losses | {"loss": loss}
+
+
+def joint_loss(
+    model: RobustMat, sides: list[tuple[Embeddings, Embeddings]], labels: list[Tensor], config: TrainingConfig
+) -> Tensor:
+    """The joint diffusion's loss, averaged over frame pairs; matched pairs of all of them share their weight."""
+    weight = pair_weights(torch.cat([it.flatten() for it in labels]), config.matched_share)
+    weights = torch.split(weight, [it.numel() for it in labels])
+    terms = [
+        assignment_loss(model.assign(a, b, placement=placed), it, share.view_as(it))
+        for (a, b), it, share, placed in zip(sides, labels, weights, _placed(len(sides), config), strict=True)
+    ]
+    return torch.stack(terms).mean()
 
 
 def pair_weights(label: Tensor, matched_share: float) -> Tensor:

@@ -89,13 +89,15 @@ def train(
 
 
 def load_weights(model: RobustMat, start: Checkpoint) -> None:
-    """Begin with the weights of a checkpoint of the same shape."""
-    if start.model.config != model.config:
+    """Begin with the weights of a checkpoint; a joint diffusion of another shape begins anew."""
+    mine, theirs = (it.config.model_copy(update={"joint": None}) for it in (model, start.model))
+    if mine != theirs:
         raise ConfigError(
             f"checkpoint '{start.name}' has another model configuration than this training: start from a checkpoint "
             "that was trained with the same [model], or leave --start out"
         )
-    model.load_state_dict(start.model.state_dict())
+    own, given = model.state_dict(), start.model.state_dict()
+    model.load_state_dict(own | {key: it for key, it in given.items() if key in own and own[key].shape == it.shape})
 
 
 def fit(
