@@ -96,7 +96,13 @@ def test_int8_comes_with_its_price(exported: Exported) -> None:
         row = report["evidence"][evidence]
         assert row["f1_drop"] == pytest.approx(row["f1_reference"] - row["f1_candidate"])
         assert row["largest_difference"] > 1e-4  # eight bits are not floats, and the report does not hide it
-    assert "In eight bits" in (exported.folder / "README.md").read_text()
+    card = (exported.folder / "README.md").read_text().split("## In eight bits")[1]
+    assert exported.int8 is not None
+    for it in exported.int8.evidence.values():
+        assert f"| {it.decisions_changed} of {it.candidates} | " in card
+        assert f"{it.f1_reference:.3f} -> {it.f1_candidate:.3f} ({it.f1_candidate - it.f1_reference:+.3f})" in card  # type: ignore[operator]
+    sizes = {it: (exported.folder / f"{it}.onnx").stat().st_size for it in ("vertex", "vertex.int8")}
+    assert sizes["vertex.int8"] < sizes["vertex"] / 3
     floats, bytes_ = OnnxMatcher(exported.folder), OnnxMatcher(exported.folder, int8=True)
     exact, rough = floats.embed(street()[0]).vertex, bytes_.embed(street()[0]).vertex
     cosine = (exact * rough).sum(1) / np.linalg.norm(exact, axis=1) / np.linalg.norm(rough, axis=1)

@@ -10,6 +10,7 @@ from robustmat.matching.matcher import embed_landmarks
 from robustmat.models.presets import preset
 from robustmat.models.robustmat import Embeddings, ModelConfig, RobustMat
 from robustmat.models.summary import summarize
+from robustmat.models.vertex import VERTEX_FIELDS
 from robustmat.types import CATEGORIES, Landmark
 
 BOXES = [
@@ -147,3 +148,16 @@ def test_downsampling_has_seven_convolutions_and_no_batch_statistics() -> None:
     kinds = [type(module) for module in RobustMat(preset("paper")).vertex.downsample.modules()]
     assert kinds.count(torch.nn.Conv2d) == 7
     assert not any("BatchNorm" in kind.__name__ for kind in kinds)
+
+
+@pytest.mark.parametrize("field", VERTEX_FIELDS)
+def test_one_time_for_all_and_a_time_for_each_sample_give_one_slope(field: str) -> None:
+    """Fixed steps pass a number, dopri5 a time for every sample; the shift is computed in two ways."""
+    dynamics = seeded(small(vertex={"field": field})).vertex.field.dynamics()
+    state = torch.randn(3, 8, 4, 4, generator=torch.Generator().manual_seed(1))
+    with torch.inference_mode():
+        together = dynamics(torch.tensor(0.7), state)
+        each = dynamics(torch.full((3, 1, 1, 1), 0.7), state)
+        earlier = dynamics(torch.tensor(0.2), state)
+    torch.testing.assert_close(together, each, atol=1e-6, rtol=1e-5)
+    assert not torch.allclose(together, earlier, atol=1e-3)

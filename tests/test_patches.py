@@ -132,3 +132,18 @@ def test_ties_break_by_box_coordinates() -> None:
     around = [(0, 10, 2, 12), (20, 10, 22, 12), (10, 0, 12, 2), (10, 20, 12, 22)]
     graphs = neighborhoods([(10, 10, 12, 12), *around], 2, False)  # all four equally far
     assert graphs.index[0].tolist() == [1, 3]  # the two smallest x0, then y0
+
+
+@given(count=st.integers(0, 3), context=st.none() | st.just(2.0), seed=st.integers(0, 99))
+def test_numbers_are_pixels_less_the_mean_color_and_lie_channels_last(
+    count: int, context: float | None, seed: int
+) -> None:
+    config = PatchConfig(size=8, context=context, mean_color=(10.0, 20.5, 30.0), scale=50.0)
+    pixels = np.random.default_rng(seed).integers(0, 256, (count, 8, 8, config.channels), dtype=np.uint8)
+    numbers = to_input(pixels, config)
+    assert numbers.shape == (count, config.channels, 8, 8)
+    assert numbers.dtype == np.float32
+    assert numbers.transpose(0, 2, 3, 1).flags.c_contiguous
+    for channel in range(config.channels):
+        expected = (pixels[..., channel].astype(np.float64) - config.mean_color[channel % 3]) / 50.0
+        np.testing.assert_allclose(numbers[:, channel], expected, atol=1e-6)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from robustmat.experiments.bench_inference_authors import AuthorsWay
+from robustmat.experiments.bench_inference_authors import AuthorsWay, default_layout
 from robustmat.experiments.bench_inference_contest import BenchReport, Contestant, Figure, Section, Tell, hold
 from robustmat.experiments.bench_inference_onnx import exported
 from robustmat.experiments.bench_inference_profile import stage_seconds, work_shares
@@ -47,8 +47,10 @@ class InferenceSettings:
 
 def bench_inference(settings: InferenceSettings, tell: Tell = lambda _: None) -> BenchReport:
     """Run the chosen parts on two frames of a simulated street."""
-    tell("rendering two frames")
-    frames = [with_landmarks(it, settings.landmarks) for it in street_frames(1, scale=settings.scale)]
+    frames: list[Frame] = []
+    if {"paper", "street"} & set(settings.parts):
+        tell("rendering two frames")
+        frames = [with_landmarks(it, settings.landmarks) for it in street_frames(1, scale=settings.scale)]
     sections = []
     if "paper" in settings.parts:
         sections.append(against_the_authors(settings, frames[0], frames[1], tell))
@@ -78,7 +80,7 @@ def against_the_authors(settings: InferenceSettings, a: Frame, b: Frame, tell: T
     rng = np.random.default_rng(settings.seed)
     everyone = [(i, j) for i in range(len(a.landmarks)) for j in range(len(b.landmarks))]
     chosen = [everyone[it] for it in rng.choice(len(everyone), min(PAIRS_TIMED, len(everyone)), replace=False)]
-    fixed, adaptive = AuthorsWay(model), AuthorsWay(model, adaptive=True)
+    fixed, adaptive = AuthorsWay(model), AuthorsWay(default_layout(model), adaptive=True)
     scale = len(everyone) / len(chosen)
     note = f"timed on {len(chosen)} of {len(everyone)} pairs, scaled"
     ours, same, dopri5 = "each patch once, rk4", "every pair anew, rk4", "every pair anew, dopri5"

@@ -2,9 +2,11 @@
 
 For one pair the two landmarks and their K neighbours each, 2 (1 + K) patches, go through the vertex diffusion,
 the two neighbourhoods through the graph diffusion, and the pair is scored. Two frames of 12 landmarks have
-144 pairs. The weights are the model's own; only the order of computing, and on demand the solver, differ.
+144 pairs. The weights are the model's own; only the order of computing differs, and on demand the solver. With the
+paper's solver the maps also lie in memory as torch lays them out unless told otherwise, as in the released code.
 """
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -23,7 +25,8 @@ VERTEX_TOLERANCE, GRAPH_TOLERANCE = 1e-2, 1e-3  # the paper's
 
 @dataclass(frozen=True)
 class AuthorsWay:
-    """Scores landmark pairs one by one. With `adaptive`, dopri5 of torchdiffeq integrates, as in the released code."""
+    """Scores landmark pairs one by one. With `adaptive`, dopri5 of torchdiffeq integrates, as in the released code:
+    give it a model in `default_layout` then."""
 
     model: RobustMat
     adaptive: bool = False
@@ -54,10 +57,15 @@ class AuthorsWay:
         return adaptive_graph(self.model, vertices, mask) if self.adaptive else self.model.graph(vertices, mask)[0]
 
 
+def default_layout(model: RobustMat) -> RobustMat:
+    """A copy of the model whose convolutions compute in torch's default memory layout, channels first."""
+    return copy.deepcopy(model).to(memory_format=torch.contiguous_format)  # type: ignore[call-overload, no-any-return]
+
+
 def adaptive_vertex(model: RobustMat, patches: Tensor) -> Tensor:
     """f by dopri5 of torchdiffeq, one step size for the whole batch."""
     vertex = model.vertex
-    maps = vertex.downsample(patches.contiguous(memory_format=torch.channels_last))
+    maps = vertex.downsample(patches.contiguous())
     final = odeint(vertex.field.dynamics(), maps, vertex.config.end_time, VERTEX_TOLERANCE)  # type: ignore[operator]
     embedding: Tensor = vertex.project(vertex.pool(final).flatten(1))
     return rms_normalize(embedding) if vertex.config.normalize else embedding

@@ -23,7 +23,7 @@ PEER: Color = (178, 76, 24)
 
 
 def draw_bars(report: BenchReport, path: Path | str) -> Path:
-    """One group of bars a section; the first bar, ours, is blue. Whiskers go from the 10th to the 90th percentile."""
+    """One group of bars a section; the first and what begins with its name, ours, are blue. Whiskers: 10 % to 90 %."""
     sections = [it for it in report.sections if it.rows]
     heights = [_height(it) for it in sections]
     picture = PillowImage.new("RGB", (WIDTH, sum(heights) + 16), (255, 255, 255))
@@ -36,7 +36,11 @@ def draw_bars(report: BenchReport, path: Path | str) -> Path:
 
 
 def _height(section: Section) -> int:
-    return 44 + len(section.rows) * (BAR + GAP) + 24 * len(section.figures) + 18
+    return 44 + len(section.rows) * (BAR + GAP) + 24 * (len(section.figures) + len(_notes(section))) + 18
+
+
+def _notes(section: Section) -> list[str]:
+    return sorted({it.note for it in section.rows if it.scale != 1})
 
 
 def _bars(pen: ImageDraw.ImageDraw, top: int, section: Section) -> None:
@@ -50,8 +54,8 @@ def _bars(pen: ImageDraw.ImageDraw, top: int, section: Section) -> None:
         return LABEL + (WIDTH - LABEL - 150) * (math.log10(seconds) - first) / span
 
     y = top + 44
-    for number, row in enumerate(section.rows):
-        color = OURS if number == 0 else PEER
+    for row in section.rows:
+        color = OURS if row.name.startswith(section.rows[0].name) else PEER
         end, middle = place(row.seconds.median), y + BAR / 2
         pen.text((LABEL - 10, middle), row.name, fill=INK, font=small, anchor="rm")
         pen.rectangle((LABEL, y, end, y + BAR), fill=color)
@@ -62,6 +66,9 @@ def _bars(pen: ImageDraw.ImageDraw, top: int, section: Section) -> None:
     for figure in section.figures:
         goal = "" if figure.goal is None else f", wanted {figure.goal:g}"
         pen.text((LABEL, y), f"{figure.said()}{goal}", fill=INK, font=small)
+        y += 24
+    for note in _notes(section):
+        pen.text((LABEL, y), f"* {note}", fill=INK, font=small)
         y += 24
 
 
@@ -116,14 +123,16 @@ def _lines(
     pen.line([place(10**x_low, 10**y_high), place(10**x_low, 10**y_low), place(10**x_high, 10**y_low)], fill=INK)
     foot = f"{growth.axis}; {what}"
     pen.text((corner[0] + PANEL / 2 + 20, corner[1] + TALL - 14), foot, fill=INK, font=small, anchor="mb")
-    for number, (_, color, line) in enumerate(series):
-        below = number == 0 and len(series) > 1  # of two lines that lie close, each has its side
-        placed = [place(x, y) for x, y in line]
-        pen.line(placed, fill=color, width=2)
-        for (x, y), (_, value) in zip(placed, line, strict=True):
+    for _, color, line in series:
+        pen.line([place(x, y) for x, y in line], fill=color, width=2)
+        for number, (size, value) in enumerate(line):
+            x, y = place(size, value)
             pen.ellipse((x - 4, y - 4, x + 4, y + 4), fill=color)
+            # Of two lines that lie close, the lower one's labels stand below.
+            below = any(other[number][1] > value for _, _, other in series)
             label_y, anchor = (y + 8, "mt") if below else (y - 9, "mb")
-            pen.text((x, label_y), f"{value:.2g}", fill=color, font=small, anchor=anchor)
+            text = f"{value:.0f}" if value >= 100 else f"{value:.2g}"
+            pen.text((x, label_y), text, fill=color, font=small, anchor=anchor)
 
 
 def _decades(values: Sequence[float], snug: bool = False) -> tuple[float, float]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from robustmat.experiments.bench_inference_authors import AuthorsWay
+from robustmat.experiments.bench_inference_authors import AuthorsWay, default_layout
 from robustmat.experiments.bench_inference_contest import Contestant, Figure, Section, Tell, hold
 from robustmat.experiments.bench_runs import Spread
 from robustmat.matching.matcher import RobustMatcher
@@ -15,9 +15,9 @@ from robustmat.types import Array, Frame
 
 FINE = SolverConfig(name="rk4", steps=16)
 SOLVERS = {
+    "rk4, 1 step": SolverConfig(name="rk4", steps=1),
     "euler, 3 steps": SolverConfig(name="euler", steps=3),
     "midpoint, 1 step": SolverConfig(name="midpoint", steps=1),
-    "rk4, 1 step": SolverConfig(name="rk4", steps=1),
     "rk4, 2 steps": SolverConfig(name="rk4", steps=2),
     "dopri5, the paper's tolerances": SolverConfig(name="dopri5", tolerance=1e-2),
 }
@@ -65,7 +65,7 @@ def agreement(checkpoint: Checkpoint, frames: Sequence[Frame], pairs: Sequence[t
     """On which share of candidates the authors' way, with torchdiffeq's dopri5, decides as each patch once does."""
     matcher = RobustMatcher(checkpoint, evidence="pair")
     embedded = [matcher.embed(it) for it in frames]
-    way = AuthorsWay(matcher.model, adaptive=True)
+    way = AuthorsWay(default_layout(matcher.model), adaptive=True)
     rng = np.random.default_rng(0)
     same = []
     for pair in rng.integers(0, len(pairs), CANDIDATES):

@@ -14,7 +14,7 @@ from robustmat.dataset.graphs import neighborhoods
 from robustmat.dataset.patches import cut_patches, to_input
 from robustmat.dataset.placement import placements
 from robustmat.dataset.truth import AMBIGUOUS, MATCHED, UNMATCHED
-from robustmat.experiments.bench_inference_authors import adaptive_graph, adaptive_vertex
+from robustmat.experiments.bench_inference_authors import adaptive_graph, adaptive_vertex, default_layout
 from robustmat.experiments.bench_inference_contest import BenchReport, Contestant, Figure, Section, Tell, hold
 from robustmat.export.frames import street_frames
 from robustmat.models.presets import preset
@@ -48,7 +48,8 @@ def bench_training(settings: TrainingSettings, tell: Tell = lambda _: None) -> B
     batch = make_batch(frames, settings)
     # Without the joint diffusion, which the plain loop has not: both compute the paper's loss.
     config = TrainingConfig(model=_config(settings), matched_share=MATCHED_SHARE, graph_loss_weight=GRAPH_LOSS_WEIGHT)
-    ours, plain = (_model(settings) for _ in range(2))
+    ours = _model(settings)
+    plain = default_layout(ours)
     steps = {
         "our step, rk4": _stepper(ours, lambda: batch_losses(ours, batch, config)["loss"]),
         "plain loop, torchdiffeq dopri5": _stepper(plain, lambda: plain_loss(plain, batch)),

@@ -37,7 +37,7 @@ class EvidenceParity:
         """The F1 of both and what is lost or won, for tables; nothing where no identity is known."""
         if self.f1_drop is None:
             return ""
-        return f"{self.f1_reference:.3f} -> {self.f1_candidate:.3f} ({-self.f1_drop:+.3f})"
+        return f"{self.f1_reference:.3f} -> {self.f1_candidate:.3f} ({0 - self.f1_drop:+.3f})"
 
 
 @dataclass(frozen=True)
