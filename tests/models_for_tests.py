@@ -41,6 +41,8 @@ ALL_CONFIGS: dict[str, ModelConfig] = {
     "five neighbours": small(graph={"num_neighbors": 5}),
     "longer times": small(vertex={"end_time": 2.0}, graph={"end_time": 2.0}),
     "without context": small(patch={"size": 16, "context": None}),
+    "without oriented energy": small(vertex={"orientations": 0}),
+    "without motion": small(joint={"width": 16, "motion": 0}),
     "adaptive joint diffusion": small(joint={"width": 16, "solver": {"name": "dopri5"}}),
 }
 

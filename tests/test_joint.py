@@ -11,7 +11,7 @@ from robustmat.dataset.placement import BOX_NUMBERS, mirrored_placements, placem
 from robustmat.dataset.truth import AMBIGUOUS, MATCHED, UNMATCHED
 from robustmat.errors import ConfigError
 from robustmat.evaluation.metrics import best_match_threshold
-from robustmat.models.joint import Assignment, JointConfig, JointDiffusion
+from robustmat.models.joint import AcrossFrames, Assignment, JointConfig, JointDiffusion, pair_numbers
 from robustmat.models.presets import preset
 from robustmat.training.losses import assignment_loss
 from robustmat.types import Camera, Landmark
@@ -132,3 +132,50 @@ def test_the_match_threshold_gives_the_best_f1_there_is(scores: list[int], data:
 
     best = max(f1(it) for it in np.unique(values))
     assert f1(best_match_threshold(values, right, possible)) == pytest.approx(best)
+
+
+def boxes_of(places: np.ndarray, camera_at: float) -> list[Landmark]:
+    """Poles at [N, 3] (right, down, ahead) as a camera sees them that stands `camera_at` metres ahead."""
+    marks = []
+    for right, down, ahead in places:
+        depth = ahead - camera_at
+        x, y, width, height = (500 * it / depth for it in (right, down, 0.3, 2.0))
+        marks.append(Landmark((310 + x - width, 95 + y - height, 310 + x + width, 95 + y + height), "pole"))
+    return marks
+
+
+def test_a_landmark_leaves_the_center_as_it_grows() -> None:
+    places = np.array([[4.0, 0.5, 20.0], [-3.0, 0.2, 30.0], [6.0, -1.0, 25.0]])
+    seen = [boxes_of(places, at) for at in (0.0, 8.0)]
+    numbers = pair_numbers(torch.from_numpy(placements([*seen[0], *seen[1]], camera(), 600, 200)))
+    expansion = numbers[..., 18:24].abs().amax(dim=-1)[:3, 3:]  # by width and by height
+    assert expansion.diagonal().max() < 1e-4
+    assert expansion[~torch.eye(3, dtype=torch.bool)].min() > 0.1
+
+
+@given(motion=st.sampled_from([0, 3]), seed=st.integers(0, 50))
+def test_frames_and_landmarks_may_come_in_any_order(motion: int, seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    joint = JointDiffusion(JointConfig(width=16, motion=motion), 12)
+    a, b = (torch.randn(count, 12, generator=generator) for count in (4, 3))
+    at, bt = (torch.randn(count, 10, generator=generator) for count in (4, 3))
+    order = torch.randperm(4, generator=generator)
+    with torch.no_grad():
+        plain = joint(a, b, at, bt).logits
+        assert torch.allclose(joint(b, a, bt, at).logits.T, plain, atol=1e-4)
+        assert torch.allclose(joint(a[order], b, at[order], bt).logits, plain[order], atol=1e-4)
+
+
+def test_trusted_pairs_say_how_the_camera_moved() -> None:
+    torch.manual_seed(0)
+    across = AcrossFrames(2, 3)
+    placement = torch.randn(5, 10)
+    trust = torch.zeros(3, 2)
+    trust[1, 0] = 1.0
+    _, one = across(placement, 3, lambda _: trust)
+    _, scaled = across(placement, 3, lambda _: trust / 2)
+    assert torch.allclose(one, scaled, atol=1e-5)  # who is trusted counts, not how many are
+    trust = trust.clone()
+    trust[2, 1] = 5.0
+    _, other = across(placement, 3, lambda _: trust)
+    assert not torch.allclose(one, other, atol=1e-4)

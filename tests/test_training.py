@@ -99,7 +99,13 @@ def test_fine_tuning_starts_from_given_weights_and_remembers_their_drives(
     for name, weight in start.model.state_dict().items():
         assert torch.allclose(tuned.model.state_dict()[name], weight, atol=1e-6), name
     assert tuned.provenance.drives == tuple(sorted({"simulated", drives[0].name}))
-    other = untrained(preset("street", changes=SMALL | {"similarity_hidden": [4]}))
+    lean = untrained(preset("street", changes=SMALL | {"joint": None}))
+    grown = load_checkpoint(
+        train(quick(steps=1, learning_rate=1e-12), drives[:1], drives[1:], tmp_path / "grown", start=lean)
+    )
+    for name, weight in lean.model.state_dict().items():  # and what it lacks began anew
+        assert torch.allclose(grown.model.state_dict()[name], weight, atol=1e-6), name
+    other = untrained(preset("street", changes=SMALL | {"patch": {"margin": 3}}))
     with pytest.raises(ConfigError, match="another model configuration"):
         train(quick(steps=1), drives[:1], drives[1:], tmp_path / "other", start=other)
 
@@ -192,7 +198,7 @@ def test_every_world_comes_equally_often() -> None:
     assert 0.4 < share < 0.6
 
 
-@pytest.mark.parametrize("name", ["paper", "street"])
+@pytest.mark.parametrize("name", ["paper", "street", "street-real"])
 def test_shipped_training_configs_load(name: str) -> None:
     config = load_training_config(name, {"seed": 7, "variant": "ode-only"})
     assert config.seed == 7

@@ -7,9 +7,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from models_for_tests import ALL_CONFIGS, untrained
+from models_for_tests import ALL_CONFIGS, small, untrained
 from robustmat.dataset.placement import PLACEMENT_NUMBERS
-from robustmat.errors import ConfigError, RobustMatError, WeightsError
+from robustmat.errors import ConfigError, RobustMatError, TermsWarning, WeightsError
 from robustmat.models.presets import preset
 from robustmat.models.robustmat import ModelConfig
 from robustmat.models.weights import Decision, Provenance, load_checkpoint, save_checkpoint
@@ -137,3 +137,10 @@ def test_unknown_presets_and_variants_are_refused() -> None:
         preset("streets")
     with pytest.raises(ConfigError, match="unknown variant 'ode'"):
         preset("street", "ode")
+
+
+def test_terms_are_said_whenever_weights_are_loaded(tmp_path: Path) -> None:
+    checkpoint = untrained(small(), provenance=Provenance(terms="not for sale"))
+    folder = save_checkpoint(tmp_path / "bound", checkpoint)
+    with pytest.warns(TermsWarning, match="checkpoint 'bound': not for sale"):
+        assert load_checkpoint(folder).provenance.terms == "not for sale"

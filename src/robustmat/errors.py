@@ -28,3 +28,7 @@ class WeightsError(RobustMatError):
 
 class SolverError(RobustMatError):
     """A differential equation that could not be solved within its evaluation budget."""
+
+
+class TermsWarning(UserWarning):
+    """Weights that not everyone may use for everything."""

@@ -4,6 +4,8 @@ Verbs import what they need inside their functions, so that `--help` answers at 
 """
 
 import sys
+import warnings
+from typing import Any
 
 import typer
 
@@ -16,7 +18,7 @@ from robustmat.cli.perturb import perturb
 from robustmat.cli.reproduce import reproduce
 from robustmat.cli.simulate import simulate
 from robustmat.cli.train import train
-from robustmat.errors import RobustMatError
+from robustmat.errors import RobustMatError, TermsWarning
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -41,6 +43,15 @@ app.add_typer(export.app, name="export")
 
 def main() -> None:
     """Run the command line; what the user can mend ends in one line on stderr and exit code 2."""
+    shown = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        if issubclass(category, TermsWarning):
+            print(f"robustmat: {message}", file=sys.stderr)
+        else:
+            shown(message, category, *place, **more)
+
+    warnings.showwarning = show
     try:
         app(prog_name="robustmat")
     except RobustMatError as error:

@@ -15,15 +15,18 @@ def models(
     ] = "full",
 ) -> None:
     """List configurations and checkpoints; with a NAME, print its shapes, parameters and operations per part."""
+    import warnings
+
+    import torch
     from rich.console import Console
     from rich.table import Table
 
     from robustmat.config import nearest
-    from robustmat.errors import ConfigError
+    from robustmat.errors import ConfigError, TermsWarning
     from robustmat.models.presets import PRESETS, preset
     from robustmat.models.robustmat import RobustMat
-    from robustmat.models.summary import summarize
-    from robustmat.models.weights import load_checkpoint, shipped_checkpoints
+    from robustmat.models.summary import BATCH, seconds_a_patch, summarize
+    from robustmat.models.weights import load_checkpoint, read_scores, shipped_checkpoints
 
     console = Console()
     if name is None:
@@ -41,9 +44,26 @@ def models(
                 config.graph.field,
             )
         console.print(table)
-        for shipped in shipped_checkpoints():
-            checkpoint = load_checkpoint(shipped)
-            console.print(f"checkpoint [bold]{shipped}[/]: licence {checkpoint.provenance.licence}")
+        table = Table("checkpoint", "weights", "licence", "a patch", "real streets", "simulated", "from")
+        for shipped, folder in shipped_checkpoints().items():
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", TermsWarning)  # the licence stands in the table
+                checkpoint = load_checkpoint(shipped)
+            weights = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
+            scores = read_scores(folder)
+            table.add_row(
+                shipped,
+                f"{weights:.1f} MB",
+                checkpoint.provenance.licence,
+                f"{1000 * seconds_a_patch(checkpoint.model):.1f} ms",
+                *(f"{scores[it]:.3f}" if it in scores else "" for it in ("real", "simulated")),
+                f"{len(checkpoint.provenance.drives)} drives, {checkpoint.provenance.steps:,} steps",
+            )
+        console.print(table)
+        console.print(
+            f"a patch: in a batch of {BATCH}, on {torch.get_num_threads()} CPU threads, now. Streets: ROC AUC at 16 dB "
+            "with same-class negatives; docs/street-model.md says which drives and by which commands."
+        )
         return
     if name in PRESETS:
         config = preset(name, variant)

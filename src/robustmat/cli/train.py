@@ -26,6 +26,9 @@ def train(
         str | None, typer.Option(help="An ablation's variant: full, gcn, resnet-gat, ode-only, pde-only.")
     ] = None,
     licence: Annotated[str, typer.Option(help="What the data allows; stored with the weights.")] = "unspecified",
+    terms: Annotated[
+        str, typer.Option(help="What users of the weights must heed; said whenever they are loaded.")
+    ] = "",
     device: Annotated[str, typer.Option(help="cpu, gpu, or what lightning knows.")] = "cpu",
     threads: Annotated[int | None, typer.Option(help="CPU threads; 1 makes runs repeat to the byte.")] = None,
 ) -> None:
@@ -62,6 +65,7 @@ def train(
     options: dict[str, Any] = {
         "resume": resume,
         "licence": licence,
+        "terms": terms,
         "command": " ".join(["robustmat", *sys.argv[1:]]),
         "device": device,
         "progress": lambda items: track(items, description="cutting patches", console=console),

@@ -37,7 +37,7 @@ class AuthorsWay:
             patches = torch.cat([self._patches(a, i), self._patches(b, j)])  # [2 (1 + K), 3, S, S]
             vertex = self._vertex(patches)
             count = len(vertex) // 2
-            around = vertex.view(2, count, -1)  # [2, 1 + K, D]
+            around = self.model.learned(vertex).view(2, count, -1)  # [2, 1 + K, D]
             graph = self._graph(around if self.model.config.graph.include_center else around[:, 1:])  # [2, D]
             x, y = Embeddings(vertex[:1], graph[:1]), Embeddings(vertex[count : count + 1], graph[1:])
             return float(self.model.score(self.model.compare(x, y)))
@@ -68,7 +68,9 @@ def adaptive_vertex(model: RobustMat, patches: Tensor) -> Tensor:
     maps = vertex.downsample(patches.contiguous())
     final = odeint(vertex.field.dynamics(), maps, vertex.config.end_time, VERTEX_TOLERANCE)  # type: ignore[operator]
     embedding: Tensor = vertex.project(vertex.pool(final).flatten(1))
-    return rms_normalize(embedding) if vertex.config.normalize else embedding
+    if vertex.config.normalize:
+        embedding = rms_normalize(embedding)
+    return torch.cat([embedding, vertex.energy(patches)], dim=1) if vertex.config.orientations else embedding
 
 
 def adaptive_graph(model: RobustMat, vertices: Tensor, mask: Tensor) -> Tensor:

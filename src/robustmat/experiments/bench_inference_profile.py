@@ -61,7 +61,9 @@ def _walk(matcher: RobustMatcher, a: Frame, b: Frame, now: Callable[[], float]) 
             stop("vertex diffusion")
             graph = vertex
             if config.score != "vertex":
-                graph = model.graph(vertex[torch.from_numpy(around.index)], torch.from_numpy(around.mask))[0]
+                graph = model.graph(
+                    model.learned(vertex)[torch.from_numpy(around.index)], torch.from_numpy(around.mask)
+                )[0]
             stop("graph diffusion")
             embedded.append(EmbeddedFrame(frame.landmarks, vertex.numpy(), graph.numpy(), placement))
     score = matcher.score(embedded[0], embedded[1])

@@ -77,7 +77,7 @@ def plain_loss(model: RobustMat, batch: Batch) -> Tensor:
     patches = torch.from_numpy(to_input(batch.patches, model.config.patch))
     index, mask = torch.from_numpy(batch.index), torch.from_numpy(batch.mask)
     vertex = adaptive_vertex(model, patches)
-    graph = adaptive_graph(model, vertex[index], mask)
+    graph = adaptive_graph(model, model.learned(vertex)[index], mask)
     logits = [
         model.compare(Embeddings(vertex[it.a], graph[it.a]), Embeddings(vertex[it.b], graph[it.b]))
         for it in batch.pairs

@@ -79,7 +79,12 @@ class Workspace:
         self.plan = keep_plan(self.path, {**kept, "most_frame_pairs": self.settings.most_frame_pairs})
 
     def config(self, training: Training, side: Side, seed: int) -> RunConfig:
-        """The run's configuration; how many steps a budget is worth is measured once and then kept."""
+        """The run's configuration; how many steps a budget is worth is measured once and then kept.
+
+        Fine-tuning keeps its own steps: it goes on from a training that no budget paid for.
+        """
+        if training.start:
+            return load_config(training, seed, None)
         steps = self.settings.steps
         if self.settings.budget is not None:
             name = f"{training.key}--{side.name}"

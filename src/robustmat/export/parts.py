@@ -46,7 +46,7 @@ class Exportable:
 
 
 class VertexPart(nn.Module):
-    """Patches as bytes [N, S, S, C] to f [N, D]."""
+    """Patches as bytes [N, S, S, C] to f [N, D + E]."""
 
     def __init__(self, model: RobustMat) -> None:
         super().__init__()
@@ -63,14 +63,14 @@ class VertexPart(nn.Module):
 
 
 class GraphPart(nn.Module):
-    """f [N, D] and the vertices of each graph [N, K] to g [N, D]."""
+    """f [N, D + E] and the vertices of each graph [N, K] to g [N, D]."""
 
     def __init__(self, model: RobustMat) -> None:
         super().__init__()
-        self.graph = model.graph
+        self.graph, self.dim = model.graph, model.config.vertex.embedding_dim
 
     def forward(self, vertex: Tensor, index: Tensor, mask: Tensor) -> Tensor:
-        embedding: Tensor = self.graph(vertex[index], mask)[0]
+        embedding: Tensor = self.graph(vertex[:, : self.dim][index], mask)[0]
         return embedding
 
 
@@ -104,7 +104,8 @@ def exportables(model: RobustMat) -> list[Exportable]:
     def numbers(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=generator)
 
-    count, other, dim, size = 5, 7, config.vertex.embedding_dim, config.patch.size
+    count, other, size = 5, 7, config.patch.size
+    dim, graph_dim = config.vertex.numbers, config.vertex.embedding_dim
     patches = torch.randint(0, 256, (count, size, size, config.patch.channels), generator=generator, dtype=torch.uint8)
     parts = [Exportable("vertex", VertexPart(model), {"patches": patches}, {"patches": "N"}, "vertex", ("N",))]
     has_graph = config.score != "vertex"
@@ -116,7 +117,7 @@ def exportables(model: RobustMat) -> list[Exportable]:
         parts.append(Exportable("graph", GraphPart(model), example, dict.fromkeys(example, "N"), "graph", ("N",)))
     kinds: dict[str, Callable[[int], Tensor]] = {
         "vertex": lambda rows: numbers(rows, dim),
-        "graph": lambda rows: numbers(rows, dim),
+        "graph": lambda rows: numbers(rows, graph_dim),
         "placement": lambda rows: numbers(rows, PLACEMENT_NUMBERS),
     }
     for evidence in config.evidence:

@@ -65,8 +65,8 @@ class OnnxMatcher:
         height, width = image.shape[:2]
         placement = placements(frame.landmarks, frame.camera, width, height)
         if not boxes:
-            empty = np.zeros((0, manifest.embedding_dim), np.float32)
-            return EmbeddedFrame((), empty, empty, placement, frame)
+            vertex, graph = (np.zeros((0, it), np.float32) for it in (manifest.vertex_numbers, manifest.graph_numbers))
+            return EmbeddedFrame((), vertex, graph, placement, frame)
         vertex = self._run("vertex", patches=cut_patches(image, boxes, manifest.patch))
         graph = np.zeros_like(vertex)
         if "graph" in self._parts:
@@ -77,7 +77,7 @@ class OnnxMatcher:
     def score(self, a: EmbeddedFrame, b: EmbeddedFrame) -> Array:
         """The score of every landmark of `a` with every one of `b`: [A, B]."""
         for frame in (a, b):
-            expected = (len(frame.landmarks), self.manifest.embedding_dim)
+            expected = (len(frame.landmarks), self.manifest.vertex_numbers)
             if frame.vertex.shape != expected:
                 raise InputError(
                     f"embedding of shape {frame.vertex.shape}, but the export in {self.folder} gives {expected} for "

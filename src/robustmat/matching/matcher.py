@@ -99,7 +99,7 @@ class RobustMatcher:
 
         from robustmat.models.robustmat import Embeddings
 
-        expected = (len(frame.landmarks), self.model.config.vertex.embedding_dim)
+        expected = (len(frame.landmarks), self.model.config.vertex.numbers)
         if frame.vertex.shape != expected:
             raise InputError(
                 f"embedding of shape {frame.vertex.shape}, but checkpoint '{self.name}' gives {expected} for this "
@@ -173,8 +173,8 @@ def embed_landmarks(
     placement = placements(landmarks, camera, width, height)
     with torch.inference_mode():
         if not boxes:
-            empty = torch.zeros(0, config.vertex.embedding_dim)
-            return Embeddings(empty, empty, torch.from_numpy(placement))
+            vertex, graph = (torch.zeros(0, it) for it in (config.vertex.numbers, config.vertex.embedding_dim))
+            return Embeddings(vertex, graph, torch.from_numpy(placement))
         arrays = (patches, graphs.index, graphs.mask, placement)
         return model.embed(*(torch.from_numpy(it).to(device) for it in arrays))
 

@@ -8,15 +8,17 @@ frame contributes (vertex embeddings, placements) belongs to that frame alone an
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from pydantic import Field, NonNegativeFloat, PositiveInt, model_validator
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt, model_validator
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from robustmat.config import Config
 from robustmat.dataset.placement import BOX_NUMBERS, PLACEMENT_NUMBERS
+from robustmat.models.energy import EnergyLikeness
 from robustmat.models.solvers import SolverConfig, solve
 
 
@@ -27,6 +29,7 @@ class JointConfig(Config):
     heads: PositiveInt = 4
     end_time: NonNegativeFloat = 1.0
     solver: SolverConfig = Field(default_factory=lambda: SolverConfig(name="euler", steps=4))
+    motion: NonNegativeInt = 8  # numbers that say how the camera moved; 0: every pair of boxes is judged by itself
 
     @model_validator(mode="after")
     def _consistent(self) -> "JointConfig":
@@ -90,25 +93,97 @@ class JointField(nn.Module):
         return slope
 
 
+PAIR_NUMBERS = 3 * BOX_NUMBERS + 6 + 1 + (PLACEMENT_NUMBERS - BOX_NUMBERS)
+
+
+def pair_numbers(placement: Tensor) -> Tensor:
+    """Numbers [N, N, PAIR_NUMBERS] about every two landmarks: their boxes, how far these are from one expansion about
+    the image's center, their categories.
+
+    A camera that drives straight on sees a landmark grow by the factor by which it leaves the center.
+    """
+    boxes, category = placement[:, :BOX_NUMBERS], placement[:, BOX_NUMBERS:]
+    shape = (boxes.shape[0], boxes.shape[0], BOX_NUMBERS)  # not len(): a traced graph keeps the count open
+    here, there = boxes[:, None].expand(shape), boxes.expand(shape)
+    places = [0, 4, 5]  # right, top, bottom
+    expansions = []
+    for size in (2, 3):  # by width and by height, halved: each side is moved half the way
+        half = ((there[..., size] - here[..., size]) / 2).clamp(-1.5, 1.5).exp()[..., None]
+        expansions.append(there[..., places] / half - here[..., places] * half)
+    same = category @ category.T
+    kind = same[..., None] * category
+    return torch.cat([here, there, there - here, *expansions, same[..., None], kind], dim=-1)
+
+
+def perceptron(inputs: int, outputs: int) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(inputs, 64), nn.GELU(), nn.Linear(64, 64), nn.GELU(), nn.Linear(64, outputs))
+
+
+def _consensus(said: Tensor, share: Tensor) -> Tensor:
+    """The motion [M] that the pairs [A, B, 2 + M] tell together, each as far as it is trusted and sure."""
+    weight = share * F.softplus(said[..., 1])
+    return (weight[..., None] * said[..., 2:]).sum(dim=(0, 1)) / weight.sum().clamp(min=1e-6)
+
+
+def _both(logit: Tensor, count: int) -> Tensor:
+    """What both directions [N, N] say about the pairs of two frames: [A, B]."""
+    return (logit + logit.T)[:count, count:]
+
+
+class AcrossFrames(nn.Module):
+    """What the boxes and categories of two landmarks of different frames say about each other.
+
+    First every pair is judged by itself. The pairs that pixels and boxes trust then say together how the camera moved,
+    as a few learned numbers, and every pair is judged anew in the light of that motion: all landmarks of a street move
+    by one camera.
+    """
+
+    def __init__(self, heads: int, motion: int) -> None:
+        super().__init__()
+        self.motion = motion
+        # A logit for being one object; beyond it attention, or how surely and what the pair tells about the motion.
+        self.alone = perceptron(PAIR_NUMBERS, 1 + (1 + motion if motion else heads))
+        if motion:
+            self.together = perceptron(PAIR_NUMBERS + motion, 1 + heads)
+
+    def forward(self, placement: Tensor, count: int, trust: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
+        """Edges [H, N, N] of the diffusion and the prior [A, B] of being one object.
+
+        Args:
+            placement: [N, P], the first `count` of one frame, the others of the other.
+            trust: how much a pair is trusted [A, B] in the light of a prior [A, B].
+        """
+        numbers = pair_numbers(placement)
+        said = self.alone(numbers)
+        if self.motion:
+            share = trust(_both(said[..., 0], count))
+            there = _consensus(said[:count, count:], share).expand(count, numbers.shape[1], -1)
+            back = _consensus(said[count:, :count], share.T).expand(numbers.shape[0] - count, numbers.shape[1], -1)
+            refined = self.together(torch.cat([numbers, torch.cat([there, back])], dim=-1))
+            said = torch.cat([said[..., :1] + refined[..., :1], refined[..., 1:]], dim=-1)
+        return said[..., 1:].permute(2, 0, 1), _both(said[..., 0], count)
+
+
 class JointDiffusion(nn.Module):
     """From what two frames know of their landmarks to the evidence for every pair.
 
     Without placements (None) pixels speak alone: the same weights, trained for both.
 
     Shape:
-        vertex_a [A, D], vertex_b [B, D], placement_a [A, P], placement_b [B, P] -> Assignment [A, B]
+        vertex_a [A, D + E], vertex_b [B, D + E], placement_a [A, P], placement_b [B, P] -> Assignment [A, B]
     """
 
-    def __init__(self, config: JointConfig, dim: int) -> None:
+    def __init__(self, config: JointConfig, dim: int, energy: bool = False) -> None:
         super().__init__()
-        self.config = config
+        self.config, self.dim = config, dim
+        if energy:
+            self.energy_likeness = EnergyLikeness()
         width, heads = config.width, config.heads
         self.enter = nn.Linear(dim, width)
         self.place = nn.Sequential(nn.Linear(PLACEMENT_NUMBERS, 64), nn.GELU(), nn.Linear(64, width))
         self.unplaced = nn.Parameter(torch.zeros(width))
         self.edges_within = nn.Sequential(nn.Linear(BOX_NUMBERS, 32), nn.GELU(), nn.Linear(32, heads))
-        # One number more than heads: how likely these two boxes are one object, whatever the pixels say.
-        self.edges_across = nn.Sequential(nn.Linear(3 * BOX_NUMBERS, 48), nn.GELU(), nn.Linear(48, heads + 1))
+        self.across = AcrossFrames(heads, config.motion)
         self.field = JointField(width, heads)
         self.leave = nn.Linear(width, width)
         self.appearance = nn.Parameter(torch.tensor(5.0))  # weight of the embeddings' own likeness
@@ -121,19 +196,25 @@ class JointDiffusion(nn.Module):
         count = vertex_a.shape[0]
         if not count or not vertex_b.shape[0]:
             return Assignment(vertex_a @ vertex_b.T, self.alone)
-        vertex = torch.cat([vertex_a, vertex_b])  # [N, D], the one graph of both frames
+        learned_a, learned_b = vertex_a[:, : self.dim], vertex_b[:, : self.dim]
+        vertex = torch.cat([learned_a, learned_b])  # [N, D], the one graph of both frames
         first = torch.arange(vertex.shape[0], device=vertex.device) < count
         same_frame = first[:, None] == first
         within = across = prior = vertex.new_zeros(())
         state = self.enter(vertex)
+        likeness = self.appearance * F.normalize(learned_a, dim=-1) @ F.normalize(learned_b, dim=-1).T + self.offset
+        if hasattr(self, "energy_likeness"):
+            likeness = likeness + self.energy_likeness(vertex_a[:, self.dim :], vertex_b[:, self.dim :])
         if placement_a is None or placement_b is None:
             state = state + self.unplaced
         else:
             placement = torch.cat([placement_a, placement_b])
             state = state + self.place(placement)
-            within, across = self._edges(placement[:, :BOX_NUMBERS])
-            prior = (across[-1] + across[-1].T)[:count, count:]
-            across = across[:-1]
+            boxes = placement[:, :BOX_NUMBERS]
+            within = self.edges_within(boxes[:, None] - boxes).permute(2, 0, 1)
+            across, prior = self.across(
+                placement, count, lambda prior: Assignment(likeness + prior, self.alone).score()
+            )
         within = torch.where(same_frame, within, -torch.inf)  # [H, N, N], or [N, N] without placements
         across = torch.where(same_frame, -torch.inf, across)
 
@@ -143,14 +224,5 @@ class JointDiffusion(nn.Module):
 
         # One sample of all landmarks of both frames: an adaptive solver steps for them together.
         final = self.leave(solve(slope, state[None], self.config.end_time, self.config.solver).state[0])
-        likeness = F.normalize(vertex_a, dim=-1) @ F.normalize(vertex_b, dim=-1).T
         met = final[:count] @ final[count:].T / math.sqrt(self.config.width)
-        return Assignment(met + self.appearance * likeness + prior + self.offset, self.alone)
-
-    def _edges(self, boxes: Tensor) -> tuple[Tensor, Tensor]:
-        """What the boxes [N, 6] say about every two landmarks: [H, N, N] within a frame, [H + 1, N, N] across."""
-        shape = (boxes.shape[0], boxes.shape[0], BOX_NUMBERS)  # not len(): a traced graph keeps the count open
-        here, there = boxes[:, None].expand(shape), boxes.expand(shape)
-        within = self.edges_within(here - there)
-        across = self.edges_across(torch.cat([here, there, there - here], dim=-1))
-        return within.permute(2, 0, 1), across.permute(2, 0, 1)
+        return Assignment(met + likeness + prior, self.alone)

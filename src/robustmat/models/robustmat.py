@@ -1,6 +1,6 @@
 """RobustMat whole: embed all landmarks of a frame, score all pairs of two frames."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from robustmat.config import Config
 from robustmat.dataset.patches import PatchConfig
 from robustmat.errors import ConfigError
+from robustmat.models.energy import EnergyLikeness
 from robustmat.models.graph import GraphConfig, GraphDiffusion
 from robustmat.models.joint import Assignment, JointConfig, JointDiffusion
 from robustmat.models.vertex import Evolved, VertexConfig, VertexDiffusion
@@ -51,7 +52,7 @@ class ModelConfig(Config):
 
 @dataclass(frozen=True)
 class Embeddings:
-    """What the model knows of N landmarks: f [N, D] and g [N, D], their placements, how the diffusions went."""
+    """What the model knows of N landmarks: f [N, D + E] and g [N, D], their placements, how the diffusions went."""
 
     vertex: Tensor
     graph: Tensor
@@ -97,12 +98,14 @@ class RobustMat(nn.Module):
         self.vertex = VertexDiffusion(config.vertex, config.patch.channels)
         if config.score != "graph":
             self.vertex_similarity = similarity(dim, config.similarity_hidden)
+            if config.vertex.orientations:
+                self.energy_likeness = EnergyLikeness()
         if config.score != "vertex":
             self.graph = GraphDiffusion(config.graph, dim)
             self.graph_matrix = nn.Parameter(torch.empty(dim, dim))  # M of d(a, b) = sigmoid(a' M b)
             nn.init.xavier_uniform_(self.graph_matrix)
         if config.joint:
-            self.joint = JointDiffusion(config.joint, dim)
+            self.joint = JointDiffusion(config.joint, dim, energy=config.vertex.orientations > 0)
 
     def embed(self, patches: Tensor, index: Tensor, mask: Tensor, placement: Tensor | None = None) -> Embeddings:
         """f and g of N landmarks at once, each patch embedded a single time.
@@ -116,21 +119,33 @@ class RobustMat(nn.Module):
             vertex, vertex_evolved = self.vertex(patches)  # [N, D]
         else:
             vertex, vertex_evolved = self.vertex.embed(patches), None
+        return replace(self.surround(vertex, index, mask, placement), vertex_evolved=vertex_evolved)
+
+    def surround(self, vertex: Tensor, index: Tensor, mask: Tensor, placement: Tensor | None = None) -> Embeddings:
+        """g of N landmarks whose f [N, D + E] is known; see `embed`."""
         if self.config.score == "vertex":
-            return Embeddings(vertex, torch.zeros_like(vertex), placement, vertex_evolved)
-        graph, graph_evolved = self.graph(vertex[index], mask)  # [N, K, D] -> [N, D]
-        return Embeddings(vertex, graph, placement, vertex_evolved, graph_evolved)
+            return Embeddings(vertex, torch.zeros_like(vertex), placement)
+        graph, graph_evolved = self.graph(self.learned(vertex)[index], mask)  # [N, K, D] -> [N, D]
+        return Embeddings(vertex, graph, placement, graph_evolved=graph_evolved)
+
+    def learned(self, vertex: Tensor) -> Tensor:
+        """The learned part [N, D] of f, without the oriented energy."""
+        return vertex[:, : self.config.vertex.embedding_dim]
 
     def compare(self, a: Embeddings, b: Embeddings) -> PairLogits:
         """All pairs of the landmarks of two frames: r in one batch, d as two matrix products."""
         zeros = a.vertex.new_zeros(a.vertex.shape[0], b.vertex.shape[0])  # not len(): a traced graph keeps counts open
         vertex = graph_ab = graph_ba = zeros
+        learned_a, learned_b = self.learned(a.vertex), self.learned(b.vertex)
         if self.config.score != "graph":
-            difference = (a.vertex[:, None] - b.vertex).square()  # [A, B, D]
+            difference = (learned_a[:, None] - learned_b).square()  # [A, B, D]
             vertex = self.vertex_similarity(difference).squeeze(-1)
+            if self.config.vertex.orientations:
+                dim = self.config.vertex.embedding_dim
+                vertex = vertex + self.energy_likeness(a.vertex[:, dim:], b.vertex[:, dim:])
         if self.config.score != "vertex":
-            graph_ab = a.vertex @ self.graph_matrix @ b.graph.T
-            graph_ba = (b.vertex @ self.graph_matrix @ a.graph.T).T
+            graph_ab = learned_a @ self.graph_matrix @ b.graph.T
+            graph_ba = (learned_b @ self.graph_matrix @ a.graph.T).T
         return PairLogits(vertex, graph_ab, graph_ba)
 
     def assign(self, a: Embeddings, b: Embeddings, placement: bool = True) -> Assignment:

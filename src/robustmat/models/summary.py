@@ -1,5 +1,7 @@
 """What a model is made of: output shapes, parameters and multiply-adds of each part."""
 
+import statistics
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -44,6 +46,13 @@ def summarize(config: ModelConfig) -> list[PartSummary]:
         with counting() as operations:
             embedding = model.vertex.project(model.vertex.pool(evolved.final).flatten(1))
         parts.append(_part("vertex embedding f", embedding, [model.vertex.project], operations))
+        whole = embedding
+        if config.vertex.orientations:
+            with counting() as operations:
+                energy = model.vertex.energy(patch)
+            likeness = [module for name, module in model.named_children() if name == "energy_likeness"]
+            parts.append(_part("oriented energy", energy, likeness, operations))
+            whole = torch.cat([embedding, energy], dim=1)
         if config.score != "vertex":
             with counting() as operations:
                 graph, evolved = model.graph(embedding.expand(1, vertices, dim), torch.ones(1, vertices).bool())
@@ -61,9 +70,28 @@ def summarize(config: ModelConfig) -> list[PartSummary]:
         if config.joint:
             placement = torch.zeros(1, PLACEMENT_NUMBERS)
             with counting() as operations:
-                joint = model.joint(embedding, embedding, placement, placement)
+                joint = model.joint(whole, whole, placement, placement)
             parts.append(_part("joint diffusion", joint.logits, [model.joint], operations))
     return parts
+
+
+BATCH, REPEATS = 24, 5
+
+
+def seconds_a_patch(model: RobustMat) -> float:
+    """How long this machine embeds a patch, neighbourhood included, in a batch of 24: the median of a few."""
+    config = model.config
+    generator = torch.Generator().manual_seed(0)
+    patches = torch.randn(BATCH, config.patch.channels, config.patch.size, config.patch.size, generator=generator)
+    vertices = config.graph.num_neighbors + int(config.graph.include_center)
+    index = torch.randint(BATCH, (BATCH, vertices), generator=generator)
+    times = []
+    with torch.inference_mode():
+        for _ in range(1 + REPEATS):
+            start = time.perf_counter()
+            model.embed(patches, index, torch.ones_like(index, dtype=torch.bool))
+            times.append(time.perf_counter() - start)
+    return statistics.median(times[1:]) / BATCH
 
 
 def _part(

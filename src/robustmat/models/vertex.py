@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, cast
 
 import torch
-from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from robustmat.config import Config
 from robustmat.models.bounds import Bounded, convolution_bound
+from robustmat.models.energy import CELLS, OrientedEnergy
 from robustmat.models.solvers import Dynamics, SolverConfig, solve
 
 
@@ -18,6 +19,7 @@ class VertexConfig(Config):
     """The sizes and choices of f. `evolution` is what happens between the map and its pooling: the paper's
     ODE (`diffusion`), two residual blocks of their own (`residual`, the ResNet of the ablation) or nothing."""
 
+    orientations: NonNegativeInt = 0  # of the oriented energy beside what is learned; 0: none
     stem_channels: PositiveInt = 64
     channels: PositiveInt = 128
     evolution: Literal["diffusion", "residual", "none"] = "diffusion"
@@ -38,6 +40,11 @@ class VertexConfig(Config):
         if self.evolution == "diffusion" and self.field == "contractive":
             check_stable_steps(self.contraction_rate, self.lipschitz, self.end_time, self.solver)
         return self
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers f has: what is learned, then the oriented energy."""
+        return self.embedding_dim + self.orientations * CELLS**2
 
 
 CACHED_NUMBERS = 2**20  # of the largest map of a chunk, 4 MB: 16 patches of `street`, one of `paper`
@@ -169,10 +176,10 @@ class Evolved:
 
 
 class VertexDiffusion(nn.Module):
-    """f(x) = h_fc(h_fp(F_CNN(h_DS(x)))).
+    """f(x) = h_fc(h_fp(F_CNN(h_DS(x)))), and the oriented energy of the crop behind it, where the configuration asks.
 
     Shape:
-        patches [B, I, S, S] -> embedding [B, D]; I is 3, or 6 with a second view of each patch
+        patches [B, I, S, S] -> embedding [B, D + E]; I is 3, or 6 with a second view of each patch
     """
 
     def __init__(self, config: VertexConfig, inputs: int = 3) -> None:
@@ -183,6 +190,8 @@ class VertexDiffusion(nn.Module):
             self.field: nn.Module = VERTEX_FIELDS[config.field](config)
         elif config.evolution == "residual":
             self.blocks = nn.ModuleList(ConvBlock(config.channels) for _ in range(2))
+        if config.orientations:
+            self.energy = OrientedEnergy(config.orientations)
         self.pool = nn.AdaptiveAvgPool2d(config.pooling_grid)
         self.project = nn.Linear(config.channels * config.pooling_grid**2, config.embedding_dim)
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # CPU convolutions train 1.4 times as fast
@@ -202,7 +211,7 @@ class VertexDiffusion(nn.Module):
         return Evolved(maps, solution.state, solution.evaluations)
 
     def embed(self, patches: Tensor) -> Tensor:
-        """The embeddings [B, D] alone, a few patches at a time: as many as keep the largest maps in the cache."""
+        """The embeddings [B, D + E] alone, a few patches at a time: as many as keep the largest maps in the cache."""
         size = patches[0].numel() // patches.shape[1] * self.config.stem_channels
         return torch.cat([self(it)[0] for it in torch.split(patches, max(1, CACHED_NUMBERS // size))])
 
@@ -210,7 +219,11 @@ class VertexDiffusion(nn.Module):
         evolved = self.evolve(self.downsample(patches.contiguous(memory_format=torch.channels_last)))
         pooled = self.pool(evolved.final).flatten(1)  # [B, C * grid * grid]
         embedding = self.project(pooled)  # [B, D]
-        return (rms_normalize(embedding) if self.config.normalize else embedding), evolved
+        if self.config.normalize:
+            embedding = rms_normalize(embedding)
+        if self.config.orientations:
+            embedding = torch.cat([embedding, self.energy(patches)], dim=1)
+        return embedding, evolved
 
 
 def rms_normalize(embedding: Tensor) -> Tensor:

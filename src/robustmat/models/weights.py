@@ -5,6 +5,7 @@ each kind of evidence, fitted on validation data), and where the weights come fr
 """
 
 import json
+import warnings
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -16,7 +17,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 from robustmat.config import Config, nearest, parse
-from robustmat.errors import WeightsError
+from robustmat.errors import TermsWarning, WeightsError
 from robustmat.files import read_json, replacing, write_json
 from robustmat.models.decision import Decision
 from robustmat.models.robustmat import ModelConfig, RobustMat
@@ -29,6 +30,7 @@ __all__ = [
     "find_checkpoint",
     "load_checkpoint",
     "load_tensors",
+    "read_scores",
     "save_checkpoint",
     "save_tensors",
     "shipped_checkpoints",
@@ -48,6 +50,7 @@ class Provenance(Config):
     seed: int | None = None
     steps: int = 0
     notes: str = ""
+    terms: str = ""  # what users of the weights must heed; said whenever they are loaded
 
 
 class CheckpointHeader(Config):
@@ -128,7 +131,15 @@ def load_checkpoint(name: str | Path) -> Checkpoint:
     load_tensors(model, folder / "model.safetensors")
     model.eval()
     label = folder.parent.name if folder.name == "best" else folder.name
+    if header.provenance.terms:
+        warnings.warn(f"checkpoint '{label}': {header.provenance.terms}", TermsWarning, stacklevel=2)
     return Checkpoint(label, model, header.decisions, header.provenance)
+
+
+def read_scores(folder: Path) -> dict[str, float]:
+    """The scores that were published with a checkpoint: none, if its maker wrote no `scores.json`."""
+    path = folder / "scores.json"
+    return dict(read_json(path, "scores of a checkpoint", WeightsError)) if path.is_file() else {}
 
 
 def load_tensors(model: nn.Module, path: Path) -> None:

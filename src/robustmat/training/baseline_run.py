@@ -72,6 +72,7 @@ def train_baseline(
     start: BaselineCheckpoint | None = None,
     resume: bool = False,
     licence: str = "unspecified",
+    terms: str = "",
     command: str = "",
     device: str = "cpu",
     progress: Progress | None = None,
@@ -85,6 +86,7 @@ def train_baseline(
         drives=tuple(sorted(seen)),
         validation_drives=tuple(sorted({it.name for it in held_out})),
         licence=licence,
+        terms=terms,
         command=command,
         seed=config.seed,
     )

@@ -11,7 +11,6 @@ from pydantic import (
     PositiveFloat,
     PositiveInt,
     field_validator,
-    model_validator,
 )
 
 from robustmat.config import Config, nearest, parse, read_toml
@@ -64,16 +63,10 @@ class TrainingConfig(RunConfig):
     triplet_margin: PositiveFloat = 0.5
     contrastive_weight: NonNegativeFloat = 0.0
     temperature: PositiveFloat = 0.1  # of the contrastive term
-    learns: Literal["all", "joint"] = "all"  # the joint diffusion alone, on embeddings that stay as they are
+    learns: Literal["all", "heads"] = "all"  # heads: all that compares vertex embeddings, which stay as they are
     joint_weight: NonNegativeFloat = 1.0  # of the joint diffusion's loss, where the model has one
     unplaced_share: float = Field(default=0.25, ge=0, le=1)  # of frame pairs whose joint diffusion sees pixels alone
     matched_share: float = Field(default=0.5, gt=0, lt=1)  # of the loss's total weight, whatever the counts
-
-    @model_validator(mode="after")
-    def _learnable(self) -> "TrainingConfig":
-        if self.learns == "joint" and not self.model.joint:
-            raise ValueError('learns = "joint" needs a model with a [joint] part')
-        return self
 
     @property
     def effective_graph_loss_weight(self) -> float:

@@ -23,35 +23,30 @@ class TrainingModule(lightning.LightningModule):
         super().__init__()
         self.config = config
         self.model = RobustMat(config.model)
-        self.embedded: dict[tuple[int, int, bool], Embeddings] = {}  # by frame, view and mirroring
-        if config.learns == "joint":
-            self.model.requires_grad_(False)
-            self.model.joint.requires_grad_(True)
+        self.embedded: dict[tuple[int, int, bool], Tensor] = {}  # by frame, view and mirroring
+        if config.learns == "heads":
+            self.model.vertex.requires_grad_(False)
 
     def training_step(self, batch: Batch, _: int) -> Tensor:
-        if self.config.learns == "joint":
-            labels = [torch.from_numpy(pair.label).to(self.device) for pair in batch.pairs]
-            joint = joint_loss(self.model, self._sides(batch), labels, self.config)
-            losses = {"joint": joint, "loss": joint}
-        else:
-            losses = batch_losses(self.model, batch, self.config, self.device)
+        vertex = None if self.config.learns == "all" else self._remembered(batch)
+        losses = batch_losses(self.model, batch, self.config, self.device, vertex)
         self.log_dict({f"train/{name}": value.detach() for name, value in losses.items()})
         loss = losses["loss"]
         self.log("loss", loss.detach(), prog_bar=True, logger=False)
         return loss
 
-    def _sides(self, batch: Batch) -> list[tuple[Embeddings, Embeddings]]:
-        """Both frames of each pair, every view embedded when it is first met: its embedding does not change."""
-        keys = [(frame, *view) for frame, view in zip(batch.frames, batch.views, strict=True)]
+    def _remembered(self, batch: Batch) -> Tensor:
+        """The vertex embeddings [N, D], each view embedded when it is first met: they do not change."""
         rows = [side for pair in batch.pairs for side in (pair.a, pair.b)]
-        for key, part in zip(keys, rows, strict=True):
+        vertex = []
+        for frame, view, part in zip(batch.frames, batch.views, rows, strict=True):
+            key = frame, *view
             if key not in self.embedded:
                 patches = torch.from_numpy(to_input(batch.patches[part], self.config.model.patch)).to(self.device)
                 with torch.no_grad():
-                    vertex = self.model.vertex.embed(patches)
-                placement = torch.from_numpy(batch.placement[part]).to(self.device)
-                self.embedded[key] = Embeddings(vertex, torch.zeros_like(vertex), placement)
-        return [(self.embedded[a], self.embedded[b]) for a, b in zip(keys[::2], keys[1::2], strict=True)]
+                    self.embedded[key] = self.model.vertex.embed(patches)
+            vertex.append(self.embedded[key])
+        return torch.cat(vertex)
 
     def transfer_batch_to_device(self, batch: Batch, device: torch.device, dataloader_idx: int) -> Batch:
         return batch  # pixels travel as bytes and become tensors inside the step
@@ -73,12 +68,20 @@ def make_optimizer(parameters: Iterable[nn.Parameter], config: RunConfig) -> Any
 
 
 def batch_losses(
-    model: RobustMat, batch: Batch, config: TrainingConfig, device: torch.device | str = "cpu"
+    model: RobustMat,
+    batch: Batch,
+    config: TrainingConfig,
+    device: torch.device | str = "cpu",
+    vertex: Tensor | None = None,
 ) -> dict[str, Tensor]:
-    """Every term of the objective for one batch; `loss` is their weighted sum."""
-    patches = torch.from_numpy(to_input(batch.patches, model.config.patch)).to(device)
+    """Every term of the objective for one batch; `loss` is their weighted sum. `vertex` [N, D] saves embedding anew."""
     index, mask = torch.from_numpy(batch.index).to(device), torch.from_numpy(batch.mask).to(device)
-    embeddings = model.embed(patches, index, mask, torch.from_numpy(batch.placement).to(device))
+    placement = torch.from_numpy(batch.placement).to(device)
+    if vertex is None:
+        patches = torch.from_numpy(to_input(batch.patches, model.config.patch)).to(device)
+        embeddings = model.embed(patches, index, mask, placement)
+    else:
+        embeddings = model.surround(vertex, index, mask, placement)
     labels = [torch.from_numpy(pair.label).to(device) for pair in batch.pairs]
     sides = [(_part(embeddings, pair.a), _part(embeddings, pair.b)) for pair in batch.pairs]
     logits = [model.compare(a, b) for a, b in sides]
@@ -97,7 +100,7 @@ def batch_losses(
     for name, (factor, metric_loss, setting) in metric_losses.items():
         if factor:
             terms = [
-                metric_loss(a.vertex, b.vertex, it == MATCHED, it == UNMATCHED, setting)
+                metric_loss(model.learned(a.vertex), model.learned(b.vertex), it == MATCHED, it == UNMATCHED, setting)
                 for (a, b), it in zip(sides, labels, strict=True)
             ]
             losses[name] = torch.stack(terms).mean()

@@ -43,6 +43,7 @@ def train(
     start: Checkpoint | None = None,
     resume: bool = False,
     licence: str = "unspecified",
+    terms: str = "",
     command: str = "",
     device: str = "cpu",
     progress: Progress | None = None,
@@ -61,6 +62,7 @@ def train(
         drives=tuple(sorted(seen)),
         validation_drives=tuple(sorted({it.name for it in held_out})),
         licence=licence,
+        terms=terms,
         command=command,
         seed=config.seed,
     )
@@ -89,15 +91,15 @@ def train(
 
 
 def load_weights(model: RobustMat, start: Checkpoint) -> None:
-    """Begin with the weights of a checkpoint; a joint diffusion of another shape begins anew."""
-    mine, theirs = (it.config.model_copy(update={"joint": None}) for it in (model, start.model))
-    if mine != theirs:
+    """Begin with the weights of a checkpoint that sees the same patches; parts that it lacks begin anew."""
+    own, given = model.state_dict(), start.model.state_dict()
+    fitting = {key: it for key, it in given.items() if key in own and own[key].shape == it.shape}
+    if start.model.config.patch != model.config.patch or "vertex.project.weight" not in fitting:
         raise ConfigError(
             f"checkpoint '{start.name}' has another model configuration than this training: start from a checkpoint "
             "that was trained with the same [model], or leave --start out"
         )
-    own, given = model.state_dict(), start.model.state_dict()
-    model.load_state_dict(own | {key: it for key, it in given.items() if key in own and own[key].shape == it.shape})
+    model.load_state_dict(own | fitting)
 
 
 def fit(
