@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from PIL import Image as PillowImage
 from PIL import ImageDraw, ImageFont
@@ -38,6 +39,16 @@ def draw_bars(sections: Sequence[Section], metric: str, title: str, path: Path) 
     return path
 
 
+def fitting(pen: ImageDraw.ImageDraw, text: str, font: ImageFont.ImageFont | Any, width: float) -> str:
+    """The text, or its beginning and its end where it is wider than `width`."""
+    kept = len(text)
+    short = text
+    while pen.textlength(short, font=font) > width:
+        kept -= 2
+        short = f"{text[: kept // 2]} ... {text[-kept // 2 :]}"
+    return short
+
+
 def _panel(pen: ImageDraw.ImageDraw, x: int, heading: str, lines: Sequence[Line], metric: str, low: float) -> None:
     small = ImageFont.load_default(size=13)
     start = x + LEFT + LABEL
@@ -46,7 +57,7 @@ def _panel(pen: ImageDraw.ImageDraw, x: int, heading: str, lines: Sequence[Line]
     def place(value: float) -> float:
         return start + SPAN * (min(max(value, low), 1.0) - low) / (1.0 - low)
 
-    pen.text((x + LEFT, TOP - 26), heading, fill=INK, font=small)
+    pen.text((x + LEFT, TOP - 26), fitting(pen, heading, small, LABEL + SPAN), fill=INK, font=small)
     for tenth in range(round(low * 10), 11):
         at = place(tenth / 10)
         pen.line([(at, TOP - 4), (at, bottom)], fill=FAINT)
@@ -54,7 +65,7 @@ def _panel(pen: ImageDraw.ImageDraw, x: int, heading: str, lines: Sequence[Line]
     for number, line in enumerate(lines):
         top = TOP + number * (BAR + GAP)
         mean, spread = line.mean(metric), line.deviation(metric)
-        color = OURS if line.label.startswith("robustmat") else REFERENCE if line.is_reference else RIVAL
+        color = OURS if line.label.startswith(("robustmat", "street")) else REFERENCE if line.is_reference else RIVAL
         pen.text((start - 8, top + BAR / 2), line.label, fill=INK, font=small, anchor="rm")
         pen.rectangle((start, top, place(mean), top + BAR), fill=color)
         if spread:

@@ -20,7 +20,7 @@ from robustmat.types import Box, Image
 Said = NDArray[np.bool_]
 
 CROP = PatchConfig(size=96, margin=15, max_aspect=2.0)
-GAP, LABEL, LINE, TOP = 8, 190, 22, 40  # pixels
+GAP, LABEL, LINE, TOP = 8, 230, 22, 40  # pixels
 RIGHT_COLOR, WRONG_COLOR, TRUTH_COLOR, INK = (24, 128, 62), (190, 40, 32), (40, 40, 40), (30, 30, 30)
 
 
