@@ -160,7 +160,7 @@ def test_a_budget_becomes_steps_that_fit(streets: list[LandmarkDataset]) -> None
     short, long = (steps_within(config, streets[:1], minutes) for minutes in (0.001, 5.0))
     assert short == 20
     assert long > 100
-    assert load_config(HARDNET, 0, 7).validate_every == 2
+    assert load_config(HARDNET, 0, 7).validate_every == 3  # three validations
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -44,7 +44,7 @@ def models(
                 config.graph.field,
             )
         console.print(table)
-        table = Table("checkpoint", "weights", "licence", "a patch", "real streets", "simulated", "from")
+        table = Table("checkpoint", "size", "licence", "a patch", "real", "simulated")
         for shipped, folder in shipped_checkpoints().items():
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", TermsWarning)  # the licence stands in the table
@@ -57,12 +57,11 @@ def models(
                 checkpoint.provenance.licence,
                 f"{1000 * seconds_a_patch(checkpoint.model):.1f} ms",
                 *(f"{scores[it]:.3f}" if it in scores else "" for it in ("real", "simulated")),
-                f"{len(checkpoint.provenance.drives)} drives, {checkpoint.provenance.steps:,} steps",
             )
         console.print(table)
         console.print(
-            f"a patch: in a batch of {BATCH}, on {torch.get_num_threads()} CPU threads, now. Streets: ROC AUC at 16 dB "
-            "with same-class negatives; docs/street-model.md says which drives and by which commands."
+            f"a patch: in a batch of {BATCH}, on {torch.get_num_threads()} CPU threads, now. Real, simulated: ROC AUC at 16 dB, "
+            "same-class negatives. Each checkpoint's card.md and docs/street-model.md say on which drives."
         )
         return
     if name in PRESETS:
