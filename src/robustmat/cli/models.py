@@ -60,8 +60,8 @@ def models(
             )
         console.print(table)
         console.print(
-            f"a patch: in a batch of {BATCH}, on {torch.get_num_threads()} CPU threads, now. Real, simulated: ROC AUC at 16 dB, "
-            "same-class negatives. Each checkpoint's card.md and docs/street-model.md say on which drives."
+            f"a patch: in a batch of {BATCH}, on {torch.get_num_threads()} CPU threads, now. Real, simulated: ROC AUC "
+            "at 16 dB, same-class negatives. Each checkpoint's card.md and docs/street-model.md say on which drives."
         )
         return
     if name in PRESETS:
