@@ -37,6 +37,7 @@ from robustmat.sources.street.raster import _coverage
 from robustmat.sources.street.rig import T_CAMERA_LIDAR
 from robustmat.sources.street.scene import Texture
 from robustmat.sources.street.vehicles import Vehicle, vehicle_parts
+from robustmat.sources.street.write_files import points_of, pose_of
 from robustmat.sources.street.write_kitti import ORIGIN, T_ODOMETRY_TOWN
 from robustmat.types import Array, Camera, Frame
 
@@ -52,17 +53,6 @@ def town() -> Town:
 @pytest.fixture(scope="module")
 def drive(town: Town) -> StreetDrive:
     return drive_town(town, 6, spacing=2.0, start=20.0, camera=CAMERA)
-
-
-def pose_of(frame: Frame) -> Array:
-    assert frame.T_world_camera is not None
-    return frame.T_world_camera
-
-
-def points_of(frame: Frame) -> NDArray[np.float32]:
-    points = frame.points_lidar
-    assert points is not None
-    return points
 
 
 def test_same_seed_gives_the_same_bytes_in_any_order_of_frames(drive: StreetDrive) -> None:

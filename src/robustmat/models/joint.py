@@ -176,8 +176,7 @@ class JointDiffusion(nn.Module):
     def __init__(self, config: JointConfig, dim: int, energy: bool = False) -> None:
         super().__init__()
         self.config, self.dim = config, dim
-        if energy:
-            self.energy_likeness = EnergyLikeness()
+        self.energy_likeness = EnergyLikeness() if energy else None
         width, heads = config.width, config.heads
         self.enter = nn.Linear(dim, width)
         self.place = nn.Sequential(nn.Linear(PLACEMENT_NUMBERS, 64), nn.GELU(), nn.Linear(64, width))
@@ -203,7 +202,7 @@ class JointDiffusion(nn.Module):
         within = across = prior = vertex.new_zeros(())
         state = self.enter(vertex)
         likeness = self.appearance * F.normalize(learned_a, dim=-1) @ F.normalize(learned_b, dim=-1).T + self.offset
-        if hasattr(self, "energy_likeness"):
+        if self.energy_likeness is not None:
             likeness = likeness + self.energy_likeness(vertex_a[:, self.dim :], vertex_b[:, self.dim :])
         if placement_a is None or placement_b is None:
             state = state + self.unplaced

@@ -31,7 +31,7 @@ from robustmat.training.baseline_config import BaselineTrainingConfig
 from robustmat.training.baseline_objectives import make_objective
 from robustmat.training.inputs import Inputs
 from robustmat.training.module import make_optimizer
-from robustmat.training.run import KeepBest, check_run, choose_validation, fit
+from robustmat.training.run import KeepBest, check_run, choose_validation, fit, learned_from
 from robustmat.training.validation import UNDECIDED, ValidationSet
 
 
@@ -81,15 +81,8 @@ def train_baseline(
     """Train, and return the folder of the best checkpoint by validation ROC AUC; see `training.run.train`."""
     out = Path(out)
     training, held_out = choose_validation(datasets, validation)
-    seen = {it.name for it in training} | set(start.provenance.drives if start else ())
-    provenance = Provenance(
-        drives=tuple(sorted(seen)),
-        validation_drives=tuple(sorted({it.name for it in held_out})),
-        licence=licence,
-        terms=terms,
-        command=command,
-        seed=config.seed,
-    )
+    facts = Provenance(licence=licence, terms=terms, command=command, seed=config.seed)
+    provenance = learned_from(facts, training, held_out, start.provenance if start else None)
     record = check_run(out, config, provenance, resume)
     show: Progress = progress or (lambda items: items)
     inputs = inputs or Inputs()

@@ -57,15 +57,8 @@ def train(
     """
     out = Path(out)
     training, held_out = choose_validation(datasets, validation)
-    seen = {it.name for it in training} | set(start.provenance.drives if start else ())
-    provenance = Provenance(
-        drives=tuple(sorted(seen)),
-        validation_drives=tuple(sorted({it.name for it in held_out})),
-        licence=licence,
-        terms=terms,
-        command=command,
-        seed=config.seed,
-    )
+    facts = Provenance(licence=licence, terms=terms, command=command, seed=config.seed)
+    provenance = learned_from(facts, training, held_out, start.provenance if start else None)
     record = check_run(out, config, provenance, resume)
     show: Progress = progress or (lambda items: items)
     inputs = inputs or Inputs()
@@ -88,6 +81,18 @@ def train(
     for folder in ("best", "final"):
         write_examples(out / folder, examples)
     return out / "best"
+
+
+def learned_from(
+    facts: Provenance,
+    training: Sequence[LandmarkDataset],
+    held_out: Sequence[LandmarkDataset],
+    start: Provenance | None,
+) -> Provenance:
+    """The facts of a run with its drives; those of the checkpoint that it starts from count as trained on."""
+    seen = {it.name for it in training} | set(start.drives if start else ())
+    drives = {"drives": tuple(sorted(seen)), "validation_drives": tuple(sorted({it.name for it in held_out}))}
+    return facts.model_copy(update=drives)
 
 
 def load_weights(model: RobustMat, start: Checkpoint) -> None:
