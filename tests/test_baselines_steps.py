@@ -12,7 +12,7 @@ from robustmat.dataset.truth import AMBIGUOUS, MATCHED, UNMATCHED
 from robustmat.evaluation.metrics import roc_auc
 from robustmat.evaluation.references import CrossCorrelation, SameClass
 from robustmat.evaluation.scoring import embed_frames, score_pairs, views_of
-from robustmat.evaluation.steps import fit_competition, fit_step
+from robustmat.evaluation.steps import fit_competition, fit_steps
 from robustmat.matching.steps import SteppedMatcher, compete, rivalry, with_neighbors
 from robustmat.perturb import CLEAN
 from small_world import drive, make_boards
@@ -106,7 +106,7 @@ def test_competition_and_placement_never_cost_what_the_pixels_knew() -> None:
     sample, unseen = (draw_pairs([it], "random", 0, most_frame_pairs=25) for it in streets)
     views = views_of(np.stack([unseen.frame_a, unseen.frame_b], axis=1), CLEAN, "both")
     inner = CrossCorrelation()
-    matchers = [inner, *(fit_step(inner, step, sample, prior=SameClass()) for step in ("competition", "placement"))]
+    matchers = [inner, *fit_steps(inner, ("competition", "placement"), sample, prior=SameClass())]
     embedded = embed_frames(matchers, unseen.truth, (it for both in views for it in both), CLEAN, 0)
     areas = [
         roc_auc(score_pairs(it, memory, views, unseen.landmark_a, unseen.landmark_b), unseen.label)

@@ -26,6 +26,13 @@ def reproduce(
         list[Path] | None,
         typer.Option(help="More data to train on, in both directions; then the last third of --data is held out too."),
     ] = None,
+    first: Annotated[
+        list[Path] | None,
+        typer.Option(help="Data that every method learns from first, once for both directions and all seeds."),
+    ] = None,
+    first_budget: Annotated[
+        float | None, typer.Option(min=0.01, help="Minutes of one core for that; as many as --budget unless given.")
+    ] = None,
     out: Annotated[Path, typer.Option(help="The workspace: runs, predictions and tables.")] = Path("reproduce"),
     methods: Annotated[
         str | None,
@@ -66,7 +73,7 @@ def reproduce(
     try:
         from robustmat.experiments.reproduce import Settings, Workspace
         from robustmat.experiments.reproduce import reproduce as run
-        from robustmat.experiments.reproduce_plan import make_tests
+        from robustmat.experiments.reproduce_plan import make_first, make_tests
         from robustmat.experiments.tables import choose_rows, choose_table
         from robustmat.experiments.tables_make import write_table
     except ModuleNotFoundError as missing:
@@ -74,13 +81,20 @@ def reproduce(
 
     if threads:
         torch.set_num_threads(threads)
-    if budget and steps:
+    if (budget or first_budget) and steps:
         raise ConfigError("--budget and --steps both say how long trainings are: give one of them")
     chosen = choose_table(table, perturb.split(",") if perturb else None)
     rows = choose_rows(table, methods.split(",") if methods else None, config)
     opened = [[open_dataset(path) for path in paths or ()] for paths in (data, val, test)]
-    more = [open_dataset(path) for path in also or ()]
-    tests = make_tests(*opened, also=more, both_ways=both_ways, each_test=chosen.each_test, each_side=chosen.each_side)
+    more, before = ([open_dataset(path) for path in paths or ()] for paths in (also, first))
+    tests = make_tests(
+        *opened,
+        first=make_first(before, opened[1], first_budget) if before else None,
+        also=more,
+        both_ways=both_ways,
+        each_test=chosen.each_test,
+        each_side=chosen.each_side,
+    )
     console, errors = Console(), Console(stderr=True)
 
     def labelled(items: Sequence[Any], what: str) -> Iterable[Any]:

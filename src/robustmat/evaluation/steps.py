@@ -9,38 +9,43 @@ from scipy.optimize import minimize
 
 from robustmat.dataset.pairs import PairSample
 from robustmat.dataset.truth import AMBIGUOUS, MATCHED, UNMATCHED, label_candidates
-from robustmat.evaluation.decide import embed_sample, fit_decision
+from robustmat.evaluation.decide import embed_sample_with, fit_decision
 from robustmat.evaluation.scoring import Progress, silent, views_of
 from robustmat.matching.protocol import Matcher
-from robustmat.matching.steps import StepConfig, SteppedMatcher
+from robustmat.matching.steps import SharedMatcher, StepConfig, SteppedMatcher
 from robustmat.perturb import CLEAN, Perturbation
 from robustmat.types import Array
 
 Case = tuple[Array, Array, Array]  # scores, prior log odds, labels: [A, B] each
 
 
-def fit_step(
+def fit_steps(
     inner: Matcher,
-    step: str,
+    steps: Sequence[str],
     sample: PairSample,
     perturbation: Perturbation = CLEAN,
     *,
     prior: Matcher | None = None,
     side: str = "both",
     progress: Progress = silent,
-) -> SteppedMatcher:
-    """The matcher with the step on top, its numbers and its decision fitted on the sample's frame pairs."""
-    matcher = SteppedMatcher(inner, step, prior=prior if step == "placement" else None)
-    embedded = embed_sample(matcher, sample, perturbation, side=side, progress=progress)
-    if step != "neighbors":
-        cases = []
-        for (a, b), (i, j) in zip(views_of(sample.frame_pairs, perturbation, side), sample.frame_pairs, strict=True):
-            label = label_candidates(sample.truth.frames[i], sample.truth.frames[j])
-            if label.size:
-                cases.append((*matcher.parts(embedded[a], embedded[b]), label.astype(np.float64)))
-        matcher.config = fit_competition(cases, with_prior=step == "placement")
-    fitted = fit_decision(matcher, embedded, sample, perturbation, side=side)
-    return SteppedMatcher(inner, step, matcher.config, fitted.decision, matcher.prior)
+) -> list[SteppedMatcher]:
+    """The matcher with each step on top, its numbers and its decision fitted on the sample's frame pairs."""
+    shared = SharedMatcher(inner)
+    stepped = [SteppedMatcher(shared, step, prior=prior if step == "placement" else None) for step in steps]
+    remembered = embed_sample_with(stepped, sample, perturbation, side=side, progress=progress)
+    views = views_of(sample.frame_pairs, perturbation, side)
+    labels = [label_candidates(sample.truth.frames[i], sample.truth.frames[j]) for i, j in sample.frame_pairs]
+    for matcher, embedded in zip(stepped, remembered, strict=True):
+        if matcher.step != "neighbors":
+            cases = [
+                (*matcher.parts(embedded[a], embedded[b]), label.astype(np.float64))
+                for (a, b), label in zip(views, labels, strict=True)
+                if label.size
+            ]
+            matcher.config = fit_competition(cases, with_prior=matcher.step == "placement")
+        matcher.decide_by(fit_decision(matcher, embedded, sample, perturbation, side=side).decision)
+        matcher.inner = inner  # what was scored for the fit is not kept
+    return stepped
 
 
 def fit_competition(cases: Sequence[Case], with_prior: bool) -> StepConfig:

@@ -11,12 +11,12 @@ from typing import Any
 from robustmat.dataset.batches import Progress
 from robustmat.evaluation.decide import embed_sample_with, fit_decision
 from robustmat.evaluation.evaluate import evaluate
-from robustmat.evaluation.methods import EVIDENCE, ROBUSTMAT, load_method
+from robustmat.evaluation.methods import ROBUSTMAT, load_method
 from robustmat.evaluation.predictions import write_predictions
 from robustmat.evaluation.references import BoxGeometry, References, geometry_examples, make_references
 from robustmat.evaluation.scoring import Progress as LabelledProgress
 from robustmat.evaluation.scoring import silent
-from robustmat.evaluation.steps import fit_step
+from robustmat.evaluation.steps import fit_steps
 from robustmat.experiments.reproduce_budget import steps_within
 from robustmat.experiments.reproduce_plan import (
     REFERENCES,
@@ -33,9 +33,10 @@ from robustmat.experiments.reproduce_plan import (
     trainings_of,
 )
 from robustmat.experiments.tables import PAIR, Row, Table, Training
+from robustmat.matching.matcher import RobustMatcher
 from robustmat.matching.protocol import Matcher
-from robustmat.matching.steps import STEPS
-from robustmat.models.baselines.weights import method_of
+from robustmat.matching.steps import STEPS, SharedMatcher, SteppedMatcher
+from robustmat.models.baselines.weights import load_baseline, method_of
 from robustmat.models.weights import load_checkpoint
 from robustmat.perturb import parse
 from robustmat.training.baseline_config import BaselineTrainingConfig
@@ -47,6 +48,8 @@ from robustmat.training.validation import build_validation
 
 Tell = Callable[[str], None]
 Found = dict[tuple[str, str, str, int], Path]  # training, test, perturbation, seed -> predictions file
+GOING_ON = 0.3  # of the learning rate, where weights are good already
+FIRST_SEED = 0  # of what is learned first, for all seeds alike
 STEPPED_REFERENCES = ("cross-correlation", "root-sift")  # the strongest of those that learn nothing
 
 
@@ -81,19 +84,19 @@ class Workspace:
     def config(self, training: Training, side: Side, seed: int) -> RunConfig:
         """The run's configuration; how many steps a budget is worth is measured once and then kept.
 
-        Fine-tuning keeps its own steps: it goes on from a training that no budget paid for.
+        Fine-tuning a shipped checkpoint keeps its own steps: it goes on from a training that no budget paid for.
         """
         if training.start:
             return load_config(training, seed, None)
-        steps = self.settings.steps
-        if self.settings.budget is not None:
+        steps, budget = self.settings.steps, side.budget or self.settings.budget
+        if budget is not None:
             name = f"{training.key}--{side.name}"
             if name not in self.plan["steps"]:
                 learned, _ = choose_validation(side.data, side.validation)
-                counted = steps_within(load_config(training, seed, None), learned, self.settings.budget)
+                counted = steps_within(load_config(training, seed, None), learned, budget)
                 self.plan = keep_steps(self.path, name, counted)
             steps = self.plan["steps"][name]
-        return load_config(training, seed, steps)
+        return load_config(training, seed, steps, rate=GOING_ON if side.first else 1.0)
 
 
 def reproduce(table: Table, rows: Sequence[Row], tests: Sequence[Test], workspace: Workspace) -> Found:
@@ -126,19 +129,24 @@ def train_missing(workspace: Workspace, training: Training, config: RunConfig, s
     out = run_folder(workspace.path, training.key, side, seed)
     if is_finished(out, config):
         return out
+    start: str | Path | None = training.start
+    if side.first and not start:
+        before = workspace.config(training, side.first, FIRST_SEED)
+        start = train_missing(workspace, training, before, side.first, FIRST_SEED)
     workspace.tell(f"training {training.key} on {side.name}, seed {seed}, {config.steps} steps")
     options: dict[str, Any] = {
         "resume": (out / "run.json").exists(),
         "licence": workspace.settings.licence,
-        "command": train_command(training, side, config, out),
+        "command": train_command(training, side, config, out, start),
         "progress": workspace.progress,
         "inputs": workspace.inputs,
     }
     if isinstance(config, BaselineTrainingConfig):
-        train_baseline(config, side.data, side.validation, out, **options)
+        begin = load_baseline(start) if start else None
+        train_baseline(config, side.data, side.validation, out, start=begin, **options)
     elif isinstance(config, TrainingConfig):
-        start = load_checkpoint(training.start) if training.start else None
-        train(config, side.data, side.validation, out, start=start, **options)
+        shipped = load_checkpoint(start) if start else None
+        train(config, side.data, side.validation, out, start=shipped, **options)
     return out
 
 
@@ -181,16 +189,22 @@ def predict_missing(workspace: Workspace, cells: Sequence[Cell]) -> None:
 def trained_rows(run: Path) -> list[Matcher]:
     """A run's matcher with everything that goes on top of it, each under the name of its step."""
     method = method_of(run) or ROBUSTMAT
-    kinds: Sequence[str | None] = (None, *STEPS)
+    rows: list[Matcher] = []
     if method == ROBUSTMAT:
-        known = load_checkpoint(run).model.config.evidence
-        kinds = [it for it in EVIDENCE if it in known]
-    rows = []
-    for step in kinds:
-        matcher, _ = load_method(f"{method}+{step}" if step else method, run)
-        matcher.name = step or PAIR
-        rows.append(matcher)
-    return rows
+        checkpoint = load_checkpoint(run)
+        for kind in checkpoint.model.config.evidence:
+            robust = RobustMatcher(checkpoint, evidence=kind)
+            robust.name = kind
+            rows.append(robust)
+        return rows
+    shared = SharedMatcher(load_method(method, run)[0])
+    shared.name = PAIR
+    for step in STEPS:
+        stepped, _ = load_method(f"{method}+{step}", run)
+        assert isinstance(stepped, SteppedMatcher)
+        stepped.inner, stepped.name = shared, step
+        rows.append(stepped)
+    return [shared, *rows]
 
 
 def reference_rows(side: Side, seed: int) -> list[Matcher]:
@@ -205,18 +219,19 @@ def reference_rows(side: Side, seed: int) -> list[Matcher]:
         row.threshold, row.match_threshold = decision.threshold, decision.match_threshold
     geometry = next(it for it in rows if isinstance(it, BoxGeometry))
     strong = [it for it in rows if it.name in STEPPED_REFERENCES]
-    stepped = [fit_step(it, step, judge.sample, prior=geometry) for it in strong for step in STEPS]
+    stepped = [it for inner in strong for it in fit_steps(inner, STEPS, judge.sample, prior=geometry)]
     return [*rows, *stepped]
 
 
-def train_command(training: Training, side: Side, config: RunConfig, out: Path) -> str:
+def train_command(training: Training, side: Side, config: RunConfig, out: Path, start: str | Path | None = None) -> str:
     """What a user would type for the same run; changes beyond steps, seed and variant go into a TOML file."""
     data = " ".join(f"--data {it.path}" for it in side.data)
     held = "".join(f" --val {it.path}" for it in side.validation)
     variant = training.changes.get("variant")
     more = f" --variant {variant}" if variant else ""
-    more += f" --start {training.start}" if training.start else ""
+    more += f" --start {start}" if start else ""
     rest = {key: value for key, value in training.changes.items() if key != "variant"}
+    rest |= {"learning_rate": config.learning_rate} if side.first else {}
     note = f"  # with {rest}" if rest else ""
     head = f"robustmat train {training.config} {data}{held}{more}"
     return f"{head} --seed {config.seed} --steps {config.steps} --out {out}{note}"

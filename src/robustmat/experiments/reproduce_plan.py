@@ -7,7 +7,7 @@ content.
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,11 +25,16 @@ REFERENCES = "references"  # stands where a training's key stands
 
 @dataclass(frozen=True)
 class Side:
-    """Data to train on, and to choose checkpoint and thresholds by (empty: a part of the former is held out)."""
+    """Data to train on, and to choose checkpoint and thresholds by (empty: a part of the former is held out).
+
+    `first` is learned from before, once for all sides and seeds that share it, for `budget` minutes of its own.
+    """
 
     name: str
     data: tuple[LandmarkDataset, ...]
     validation: tuple[LandmarkDataset, ...] = ()
+    first: "Side | None" = None
+    budget: float | None = None
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,8 @@ class Cell:
     def path(self, workspace: Path) -> Path:
         facts = [self.config, self.perturb, self.seed, *map(fingerprint, (*self.test.side.data, *self.test.data))]
         facts += [fingerprint(it) for it in self.test.side.validation]
+        if self.test.side.first:
+            facts += [fingerprint(it) for it in self.test.side.first.data]
         name = f"{self.training}--{self.test.side.name}--on-{self.test.name}--{self.perturb.replace(':', '')}"
         return workspace / "predictions" / f"{short(name)}--s{self.seed}--{digest(facts)}.npz"
 
@@ -66,6 +73,7 @@ def make_tests(
     validation: Sequence[LandmarkDataset],
     test: Sequence[LandmarkDataset],
     *,
+    first: Side | None = None,
     also: Sequence[LandmarkDataset] = (),
     both_ways: bool = False,
     each_test: bool = False,
@@ -78,10 +86,13 @@ def make_tests(
 
     def make_side(drives: Sequence[LandmarkDataset]) -> Side:
         name = short("+".join(it.name for it in drives))
+        if also:
+            name += f"+{len(also)}-more-{digest([it.name for it in also])[:4]}"
+        if first:
+            name += f"-after-{first.name}"
         if not also:
-            return Side(name, tuple(drives), tuple(validation))
-        name += f"+{len(also)}-more-{digest([it.name for it in also])[:4]}"
-        return Side(name, (*drives, *also), (*drives, *validation))
+            return Side(name, tuple(drives), tuple(validation), first)
+        return Side(name, (*drives, *also), (*drives, *validation), first)
 
     if each_side:
         if len(data) < 2 and not test:
@@ -98,14 +109,23 @@ def make_tests(
     return tests
 
 
-def load_config(training: Training, seed: int, steps: int | None) -> RunConfig:
-    """The configuration of one run; `steps` are divided into three validations."""
+def make_first(data: Sequence[LandmarkDataset], validation: Sequence[LandmarkDataset], budget: float | None) -> Side:
+    """What all methods learn from before they meet a side's own drives."""
+    name = f"first-{digest([it.name for it in data])[:4]}"
+    return Side(name, tuple(data), tuple(validation), budget=budget)
+
+
+def load_config(training: Training, seed: int, steps: int | None, *, rate: float = 1.0) -> RunConfig:
+    """The configuration of one run; `steps` are divided into three validations, its learning rate is scaled."""
+    load: Callable[..., RunConfig] = load_training_config
+    if is_baseline_config(training.config):
+        load = load_baseline_config
     changes: dict[str, Any] = {**training.changes, "seed": seed}
     if steps is not None:
         changes |= {"steps": steps, "validate_every": max(1, -(-steps // 3))}
-    if is_baseline_config(training.config):
-        return load_baseline_config(training.config, changes)
-    return load_training_config(training.config, changes)
+    if rate != 1:
+        changes["learning_rate"] = rate * load(training.config, changes).learning_rate
+    return load(training.config, changes)
 
 
 def run_folder(workspace: Path, training: str, side: Side, seed: int) -> Path:

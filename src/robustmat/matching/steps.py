@@ -46,6 +46,32 @@ class Stepped:
     frame: Frame
 
 
+class SharedMatcher:
+    """A matcher under several steps: it embeds a frame and scores a frame pair once for all that ask in turn."""
+
+    def __init__(self, inner: Matcher) -> None:
+        self.inner, self.name = inner, inner.name
+        self.threshold, self.match_threshold = inner.threshold, inner.match_threshold
+        self.last: tuple[Frame, Any] | None = None
+        self.scores: dict[
+            tuple[int, int], tuple[Any, Any, Array]
+        ] = {}  # what was scored is kept, or its id would not be
+
+    def embed(self, frame: Frame) -> Any:
+        if self.last is None or self.last[0] is not frame:
+            self.last = frame, self.inner.embed(frame)
+        return self.last[1]
+
+    def score(self, a: Any, b: Any) -> Array:
+        key = id(a), id(b)
+        if key not in self.scores:
+            self.scores[key] = a, b, self.inner.score(a, b)
+        return self.scores[key][2]
+
+    def match(self, a: Any, b: Any) -> MatchResult:
+        return self.inner.match(a, b)
+
+
 class SteppedMatcher:
     """A matcher with one of the STEPS on top.
 
@@ -61,12 +87,18 @@ class SteppedMatcher:
         decision: Decision | None = None,
         prior: Matcher | None = None,
     ) -> None:
-        self.inner, self.step, self.prior = inner, step, prior
+        self.inner: Matcher = inner
+        self.step, self.prior = step, prior
         self.name = f"{inner.name}+{step}"
         self.config = config or StepConfig()
+        self.decision: Decision | None = None
+        self.threshold = self.match_threshold = 0.0
+        if decision:
+            self.decide_by(decision)
+
+    def decide_by(self, decision: Decision) -> None:
         self.decision = decision
-        self.threshold = decision.threshold if decision else 0.0
-        self.match_threshold = decision.match_threshold if decision else 0.0
+        self.threshold, self.match_threshold = decision.threshold, decision.match_threshold
 
     def embed(self, frame: Frame) -> Stepped:
         around = neighborhoods([it.box for it in frame.landmarks], NUM_NEIGHBORS, include_center=False)

@@ -19,7 +19,7 @@ from robustmat.errors import ConfigError
 from robustmat.evaluation.decide import embed_sample, fit_decision
 from robustmat.evaluation.metrics import measure
 from robustmat.evaluation.references import BoxGeometry, fit_box_geometry, geometry_examples, write_examples
-from robustmat.evaluation.steps import fit_step
+from robustmat.evaluation.steps import fit_steps
 from robustmat.matching.baseline import BaselineMatcher
 from robustmat.matching.steps import NUM_NEIGHBORS, STEPS
 from robustmat.models.baselines import make_baseline
@@ -103,7 +103,7 @@ def train_baseline(
     examples = geometry_examples(training, config.seed)
     for folder in ("best", "final"):
         write_examples(out / folder, examples)
-    fit_steps(out / "best", judge, fit_box_geometry(examples, config.seed))
+    add_steps(out / "best", judge, fit_box_geometry(examples, config.seed))
     return out / "best"
 
 
@@ -117,15 +117,14 @@ def load_weights(model: PatchMatcher, start: BaselineCheckpoint) -> None:
     model.load_state_dict(start.model.state_dict())
 
 
-def fit_steps(folder: Path, judge: ValidationSet, geometry: BoxGeometry) -> None:
+def add_steps(folder: Path, judge: ValidationSet, geometry: BoxGeometry) -> None:
     """Fit every step on top of a checkpoint on the validation data, and store it there."""
     checkpoint = load_baseline(folder)
     matcher = BaselineMatcher(checkpoint.method, checkpoint.model, checkpoint.decisions[PAIR], checkpoint.provenance)
     decisions, steps = dict(checkpoint.decisions), {}
-    for step in STEPS:
-        stepped = fit_step(matcher, step, judge.sample, prior=geometry)
+    for stepped in fit_steps(matcher, STEPS, judge.sample, prior=geometry):
         assert stepped.decision is not None
-        decisions[step], steps[step] = stepped.decision, stepped.config.model_dump()
+        decisions[stepped.step], steps[stepped.step] = stepped.decision, stepped.config.model_dump()
     save_baseline(folder, replace(checkpoint, decisions=decisions, steps=steps))
 
 
