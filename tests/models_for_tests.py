@@ -42,6 +42,7 @@ ALL_CONFIGS: dict[str, ModelConfig] = {
     "longer times": small(vertex={"end_time": 2.0}, graph={"end_time": 2.0}),
     "without context": small(patch={"size": 16, "context": None}),
     "without oriented energy": small(vertex={"orientations": 0}),
+    "learned alone": small(vertex={"orientations": 0, "colours": False}),
     "without motion": small(joint={"width": 16, "motion": 0}),
     "adaptive joint diffusion": small(joint={"width": 16, "solver": {"name": "dopri5"}}),
 }

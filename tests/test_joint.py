@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import log_softmax
 
@@ -53,6 +53,7 @@ def test_a_mirrored_placement_is_the_placement_in_the_mirrored_frame() -> None:
     np.testing.assert_allclose(mirrored_placements(plain), mirrored, atol=1e-6)
 
 
+@settings(deadline=None)
 @given(rows=st.integers(1, 5), columns=st.integers(1, 5), seed=st.integers(0, 1000))
 def test_trust_is_divided_among_partners_and_none(rows: int, columns: int, seed: int) -> None:
     assignment = random_assignment(rows, columns, seed)
@@ -117,6 +118,7 @@ def test_heads_must_divide_the_width() -> None:
         preset("street", changes={"joint": {"width": 30}})
 
 
+@settings(deadline=None)
 @given(
     scores=st.lists(st.integers(0, 5), min_size=1, max_size=12),
     data=st.data(),
@@ -153,6 +155,7 @@ def test_a_landmark_leaves_the_center_as_it_grows() -> None:
     assert expansion[~torch.eye(3, dtype=torch.bool)].min() > 0.1
 
 
+@settings(deadline=None)
 @given(motion=st.sampled_from([0, 3]), seed=st.integers(0, 50))
 def test_frames_and_landmarks_may_come_in_any_order(motion: int, seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)

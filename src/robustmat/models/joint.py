@@ -18,8 +18,8 @@ from torch.nn import functional as F
 
 from robustmat.config import Config
 from robustmat.dataset.placement import BOX_NUMBERS, PLACEMENT_NUMBERS
-from robustmat.models.energy import EnergyLikeness
 from robustmat.models.solvers import SolverConfig, solve
+from robustmat.models.unlearned import Likeness
 
 
 class JointConfig(Config):
@@ -173,10 +173,10 @@ class JointDiffusion(nn.Module):
         vertex_a [A, D + E], vertex_b [B, D + E], placement_a [A, P], placement_b [B, P] -> Assignment [A, B]
     """
 
-    def __init__(self, config: JointConfig, dim: int, energy: bool = False) -> None:
+    def __init__(self, config: JointConfig, dim: int, unlearned: dict[str, int] | None = None) -> None:
         super().__init__()
         self.config, self.dim = config, dim
-        self.energy_likeness = EnergyLikeness() if energy else None
+        self.likeness = Likeness(unlearned) if unlearned else None
         width, heads = config.width, config.heads
         self.enter = nn.Linear(dim, width)
         self.place = nn.Sequential(nn.Linear(PLACEMENT_NUMBERS, 64), nn.GELU(), nn.Linear(64, width))
@@ -202,8 +202,8 @@ class JointDiffusion(nn.Module):
         within = across = prior = vertex.new_zeros(())
         state = self.enter(vertex)
         likeness = self.appearance * F.normalize(learned_a, dim=-1) @ F.normalize(learned_b, dim=-1).T + self.offset
-        if self.energy_likeness is not None:
-            likeness = likeness + self.energy_likeness(vertex_a[:, self.dim :], vertex_b[:, self.dim :])
+        if self.likeness is not None:
+            likeness = likeness + self.likeness(vertex_a[:, self.dim :], vertex_b[:, self.dim :])
         if placement_a is None or placement_b is None:
             state = state + self.unplaced
         else:

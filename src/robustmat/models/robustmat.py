@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from robustmat.config import Config
 from robustmat.dataset.patches import PatchConfig
 from robustmat.errors import ConfigError
-from robustmat.models.energy import EnergyLikeness
 from robustmat.models.graph import GraphConfig, GraphDiffusion
 from robustmat.models.joint import Assignment, JointConfig, JointDiffusion
+from robustmat.models.unlearned import Likeness
 from robustmat.models.vertex import Evolved, VertexConfig, VertexDiffusion
 
 # What a score may know: the two landmarks and their neighbourhoods (the paper's score); all landmarks of both
@@ -98,14 +98,14 @@ class RobustMat(nn.Module):
         self.vertex = VertexDiffusion(config.vertex, config.patch.channels)
         if config.score != "graph":
             self.vertex_similarity = similarity(dim, config.similarity_hidden)
-            if config.vertex.orientations:
-                self.energy_likeness = EnergyLikeness()
+            if config.vertex.unlearned:
+                self.likeness = Likeness(config.vertex.unlearned)
         if config.score != "vertex":
             self.graph = GraphDiffusion(config.graph, dim)
             self.graph_matrix = nn.Parameter(torch.empty(dim, dim))  # M of d(a, b) = sigmoid(a' M b)
             nn.init.xavier_uniform_(self.graph_matrix)
         if config.joint:
-            self.joint = JointDiffusion(config.joint, dim, energy=config.vertex.orientations > 0)
+            self.joint = JointDiffusion(config.joint, dim, config.vertex.unlearned)
 
     def embed(self, patches: Tensor, index: Tensor, mask: Tensor, placement: Tensor | None = None) -> Embeddings:
         """f and g of N landmarks at once, each patch embedded a single time.
@@ -129,7 +129,7 @@ class RobustMat(nn.Module):
         return Embeddings(vertex, graph, placement, graph_evolved=graph_evolved)
 
     def learned(self, vertex: Tensor) -> Tensor:
-        """The learned part [N, D] of f, without the oriented energy."""
+        """The learned part [N, D] of f."""
         return vertex[:, : self.config.vertex.embedding_dim]
 
     def compare(self, a: Embeddings, b: Embeddings) -> PairLogits:
@@ -140,9 +140,9 @@ class RobustMat(nn.Module):
         if self.config.score != "graph":
             difference = (learned_a[:, None] - learned_b).square()  # [A, B, D]
             vertex = self.vertex_similarity(difference).squeeze(-1)
-            if self.config.vertex.orientations:
+            if self.config.vertex.unlearned:
                 dim = self.config.vertex.embedding_dim
-                vertex = vertex + self.energy_likeness(a.vertex[:, dim:], b.vertex[:, dim:])
+                vertex = vertex + self.likeness(a.vertex[:, dim:], b.vertex[:, dim:])
         if self.config.score != "vertex":
             graph_ab = learned_a @ self.graph_matrix @ b.graph.T
             graph_ba = (learned_b @ self.graph_matrix @ a.graph.T).T

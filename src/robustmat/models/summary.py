@@ -47,12 +47,12 @@ def summarize(config: ModelConfig) -> list[PartSummary]:
             embedding = model.vertex.project(model.vertex.pool(evolved.final).flatten(1))
         parts.append(_part("vertex embedding f", embedding, [model.vertex.project], operations))
         whole = embedding
-        if config.vertex.orientations:
+        if config.vertex.unlearned:
             with counting() as operations:
-                energy = model.vertex.energy(patch)
-            likeness = [module for name, module in model.named_children() if name == "energy_likeness"]
-            parts.append(_part("oriented energy", energy, likeness, operations))
-            whole = torch.cat([embedding, energy], dim=1)
+                unlearned = model.vertex.unlearned(patch)
+            likeness = [module for name, module in model.named_children() if name == "likeness"]
+            parts.append(_part(" and ".join(config.vertex.unlearned), unlearned, likeness, operations))
+            whole = torch.cat([embedding, unlearned], dim=1)
         if config.score != "vertex":
             with counting() as operations:
                 graph, evolved = model.graph(embedding.expand(1, vertices, dim), torch.ones(1, vertices).bool())

@@ -11,8 +11,8 @@ from torch.nn import functional as F
 
 from robustmat.config import Config
 from robustmat.models.bounds import Bounded, convolution_bound
-from robustmat.models.energy import CELLS, OrientedEnergy
 from robustmat.models.solvers import Dynamics, SolverConfig, solve
+from robustmat.models.unlearned import Unlearned, unlearned_sizes
 
 
 class VertexConfig(Config):
@@ -20,6 +20,7 @@ class VertexConfig(Config):
     ODE (`diffusion`), two residual blocks of their own (`residual`, the ResNet of the ablation) or nothing."""
 
     orientations: NonNegativeInt = 0  # of the oriented energy beside what is learned; 0: none
+    colours: bool = False  # their layout beside what is learned
     stem_channels: PositiveInt = 64
     channels: PositiveInt = 128
     evolution: Literal["diffusion", "residual", "none"] = "diffusion"
@@ -43,8 +44,13 @@ class VertexConfig(Config):
 
     @property
     def numbers(self) -> int:
-        """How many numbers f has: what is learned, then the oriented energy."""
-        return self.embedding_dim + self.orientations * CELLS**2
+        """How many numbers f has: what is learned, then what is not."""
+        return self.embedding_dim + sum(self.unlearned.values())
+
+    @property
+    def unlearned(self) -> dict[str, int]:
+        """The descriptors that nothing learned, and how many numbers each has."""
+        return unlearned_sizes(self.orientations, self.colours)
 
 
 CACHED_NUMBERS = 2**20  # of the largest map of a chunk, 4 MB: 16 patches of `street`, one of `paper`
@@ -176,7 +182,7 @@ class Evolved:
 
 
 class VertexDiffusion(nn.Module):
-    """f(x) = h_fc(h_fp(F_CNN(h_DS(x)))), and the oriented energy of the crop behind it, where the configuration asks.
+    """f(x) = h_fc(h_fp(F_CNN(h_DS(x)))), and behind it what is known of the crop without learning.
 
     Shape:
         patches [B, I, S, S] -> embedding [B, D + E]; I is 3, or 6 with a second view of each patch
@@ -190,8 +196,8 @@ class VertexDiffusion(nn.Module):
             self.field: nn.Module = VERTEX_FIELDS[config.field](config)
         elif config.evolution == "residual":
             self.blocks = nn.ModuleList(ConvBlock(config.channels) for _ in range(2))
-        if config.orientations:
-            self.energy = OrientedEnergy(config.orientations)
+        if config.unlearned:
+            self.unlearned = Unlearned(config.orientations, config.colours)
         self.pool = nn.AdaptiveAvgPool2d(config.pooling_grid)
         self.project = nn.Linear(config.channels * config.pooling_grid**2, config.embedding_dim)
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # CPU convolutions train 1.4 times as fast
@@ -221,8 +227,8 @@ class VertexDiffusion(nn.Module):
         embedding = self.project(pooled)  # [B, D]
         if self.config.normalize:
             embedding = rms_normalize(embedding)
-        if self.config.orientations:
-            embedding = torch.cat([embedding, self.energy(patches)], dim=1)
+        if self.config.unlearned:
+            embedding = torch.cat([embedding, self.unlearned(patches)], dim=1)
         return embedding, evolved
 
 

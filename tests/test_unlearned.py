@@ -1,4 +1,4 @@
-"""Oriented energy: blind to light and contrast, turned with the patch, of the crop alone."""
+"""What is known without learning: blind to light and contrast, turned with the patch, of the crop alone."""
 
 import pytest
 import torch
@@ -6,8 +6,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models_for_tests import small
-from robustmat.models.energy import OrientedEnergy, gaussian_derivatives
 from robustmat.models.robustmat import Embeddings, RobustMat
+from robustmat.models.unlearned import (
+    CELLS,
+    ColourLayout,
+    Likeness,
+    OrientedEnergy,
+    Unlearned,
+    gaussian_derivatives,
+    in_cells,
+)
 
 
 def patches(seed: int, channels: int = 3) -> torch.Tensor:
@@ -46,8 +54,44 @@ def test_a_ramp_has_energy_in_its_own_direction_alone() -> None:
 
 def test_only_the_crop_counts() -> None:
     both = patches(5, channels=6)
-    energy = OrientedEnergy(8)
-    assert torch.equal(energy(both), energy(both[:, :3]))
+    known = Unlearned(8, colours=True)
+    assert torch.equal(known(both), known(both[:, :3]))
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 99), gain=st.floats(0.5, 4), light=st.floats(-3, 3))
+def test_colours_know_neither_light_nor_strength(seed: int, gain: float, light: float) -> None:
+    layout = ColourLayout()
+    seen = patches(seed)
+    grey = torch.randn(2, 1, *seen.shape[2:], generator=torch.Generator().manual_seed(seed))
+    assert torch.allclose(layout(seen), layout(gain * seen + light + grey), atol=2e-2)
+    assert not torch.allclose(layout(seen), layout(seen[:, [1, 2, 0]]), atol=0.1)
+
+
+def test_a_grey_patch_has_no_colours() -> None:
+    grey = patches(2)[:, :1].expand(2, 3, -1, -1)
+    assert ColourLayout()(grey).norm(dim=1).max() < 1e-2
+
+
+def test_cells_overlap_and_together_see_every_pixel_alike() -> None:
+    size = 32
+    pixel = torch.eye(size * size).view(-1, 1, size, size)
+    seen = in_cells(pixel).view(-1, CELLS * CELLS)
+    share = seen.sum(dim=1).view(size, size) * (size / CELLS) ** 2
+    inside = slice(size // CELLS // 2, -(size // CELLS // 2))  # beyond the outer centers no one shares
+    assert torch.allclose(share[inside, inside], torch.ones(1), atol=1e-5)
+    assert (seen > 0).sum(dim=1).max() == 4
+    moved = in_cells(torch.roll(patches(1), 1, dims=3))
+    assert torch.cosine_similarity(moved, in_cells(patches(1))).min() > 0.9
+
+
+def test_a_weight_is_learned_as_a_share_of_itself() -> None:
+    likeness = Likeness({"energy": 2, "colour": 2})
+    a = torch.tensor([[1.0, 0, 1, 0]])
+    assert likeness(a, a).item() == pytest.approx(12 * 0.1 + 1.5 * 0.5, abs=1e-5)
+    with torch.no_grad():
+        likeness.power += torch.tensor([0.0, 0.1])
+    assert likeness(a, a).item() == pytest.approx(12 * 0.1 + 1.5 * 2.71828 * 0.5, abs=1e-4)
 
 
 def test_filters_ignore_a_flat_patch_and_cancel_over_all_directions() -> None:
