@@ -19,7 +19,7 @@ from robustmat.experiments import reproduce as module
 from robustmat.experiments import tables_values
 from robustmat.experiments.reproduce import Settings, Workspace, reproduce
 from robustmat.experiments.reproduce_budget import steps_within
-from robustmat.experiments.reproduce_plan import fingerprint, load_config, make_tests
+from robustmat.experiments.reproduce_plan import Cell, fingerprint, load_config, make_first, make_tests
 from robustmat.experiments.tables import TABLES, Row, Training, choose_rows, choose_table, make_row
 from robustmat.experiments.tables_make import write_table
 from robustmat.experiments.tables_paper import PAPER, paper_figures
@@ -190,7 +190,10 @@ def test_rows_are_chosen_by_name_and_misspelt_ones_refused() -> None:
     rows = choose_rows("main", ["hardnet", "robustmat+frames", "sosnet+neighbors"])
     assert [it.label for it in rows] == ["hardnet", "robustmat+frames", "sosnet+neighbors"]
     assert rows[1].training.key == "robustmat"
-    assert make_row("robustmat-gcn").training.changes == {"variant": "gcn"}
+    assert make_row("robustmat-gcn").training.changes["variant"] == "gcn"
+    learned, beside = (load_config(make_row(it).training, 0, 5) for it in ("robustmat", "robustmat-unlearned"))
+    assert not learned.model.vertex.unlearned  # type: ignore[attr-defined]
+    assert beside.model.vertex.unlearned  # type: ignore[attr-defined]
     context = load_config(make_row("hardnet-context+neighbors").training, 0, 5)
     assert context.model.patch.channels == 6  # type: ignore[attr-defined]
     plain = load_config(make_row("robustmat-no-context").training, 0, 5)
@@ -214,6 +217,30 @@ def test_sides_and_tests_follow_the_table(streets: list[LandmarkDataset]) -> Non
         make_tests(streets[:1], [], [])
     with pytest.raises(DataError, match="--data"):
         make_tests(streets[:1], [], [], each_side=True)
+
+
+def test_what_is_learned_first_is_learned_once_and_gone_on_from(streets: list[LandmarkDataset], tmp_path: Path) -> None:
+    held_out = [drive(make_boards(8, 3), name="drive3", world="town3", frames=9)]
+    first = make_first(streets[:1], held_out, None)
+    tests = make_tests(streets[1:2], held_out, streets[2:], first=first, both_ways=True)
+    plain = make_tests(streets[1:2], held_out, streets[2:], both_ways=True)
+    lines: list[str] = []
+    settings = Settings(seeds=(0, 1), steps=2, most_frame_pairs=20)
+    workspace = Workspace(tmp_path, settings, tell=lines.append)
+    found = reproduce(choose_table("main", ["clean"]), (ROWS[0], ROWS[2]), tests, workspace)
+    trained = [it for it in lines if it.startswith("training")]
+    assert len([it for it in trained if f"on {first.name}" in it]) == 2  # two methods, whatever direction and seed
+    assert len(trained) == 2 + 2 * 2 * 2
+    assert len(set(found.values())) == len(found)
+    for method in ("hardnet", "robustmat"):
+        name = f"{method}--drive1-after-{first.name}--s1"
+        run = json.loads((tmp_path / "runs" / name / "run.json").read_text())
+        assert run["config"]["learning_rate"] == pytest.approx(0.3 * 1e-3)
+        header = json.loads((tmp_path / "runs" / name / "best" / "model.json").read_text())
+        assert set(header["provenance"]["drives"]) == {"drive0", "drive1"}
+        assert f"--start {tmp_path / 'runs' / method}--{first.name}--s0" in header["provenance"]["command"]
+    cell = Cell("hardnet", tests[0], "clean", 0, "same")
+    assert cell.path(tmp_path) != Cell("hardnet", plain[0], "clean", 0, "same").path(tmp_path)
 
 
 def test_rows_of_one_name_must_mean_one_training(streets: list[LandmarkDataset], tmp_path: Path) -> None:

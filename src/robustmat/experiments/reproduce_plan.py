@@ -116,13 +116,13 @@ def make_first(data: Sequence[LandmarkDataset], validation: Sequence[LandmarkDat
 
 
 def load_config(training: Training, seed: int, steps: int | None, *, rate: float = 1.0) -> RunConfig:
-    """The configuration of one run; `steps` are divided into three validations, its learning rate is scaled."""
+    """The configuration of one run; `steps` end in one validation, its learning rate is scaled."""
     load: Callable[..., RunConfig] = load_training_config
     if is_baseline_config(training.config):
         load = load_baseline_config
     changes: dict[str, Any] = {**training.changes, "seed": seed}
     if steps is not None:
-        changes |= {"steps": steps, "validate_every": max(1, -(-steps // 3))}
+        changes |= {"steps": steps, "validate_every": steps}
     if rate != 1:
         changes["learning_rate"] = rate * load(training.config, changes).learning_rate
     return load(training.config, changes)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from robustmat.config import nearest
+from robustmat.config import merged, nearest
 from robustmat.errors import ConfigError
 from robustmat.evaluation.methods import ROBUSTMAT, split_method
 from robustmat.experiments.tables_paper import RIVALS
@@ -12,13 +12,15 @@ from robustmat.perturb import parse
 PAIR = "pair"
 FINE_TUNED = "street"  # the shipped checkpoint of that name, trained on
 CONTEXT = "-context"  # a rival that is shown what RobustMat's `street` is shown: the crop and its surroundings
+LEARNED = {"vertex": {"orientations": 0, "colours": False}}  # without what is known before anything is learned
 ROBUSTMATS: dict[str, dict[str, Any]] = {
-    ROBUSTMAT: {},
-    f"{ROBUSTMAT}-gcn": {"variant": "gcn"},
-    f"{ROBUSTMAT}-no-context": {"changes": {"patch": {"context": None}}},  # shown the crop alone, as the rivals are
+    ROBUSTMAT: {"changes": LEARNED},
+    f"{ROBUSTMAT}-gcn": {"changes": LEARNED, "variant": "gcn"},
+    f"{ROBUSTMAT}-no-context": {"changes": {**LEARNED, "patch": {"context": None}}},  # the crop alone, as the rivals
+    f"{ROBUSTMAT}-unlearned": {},  # beside what is known without learning, as `street` has it
 }
 NOISE = ("clean", "paper:19", "paper:16", "paper:13")
-SEPARATE = {"joint": None}  # ablations are about the paper's own score, without what joins a frame pair's landmarks
+SEPARATE = {**LEARNED, "joint": None}  # ablations are about the paper's own score: pairs, by what is learned
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ def make_row(name: str, config: str = "street") -> Row:
 
 
 def _ablation(label: str, **changes: Any) -> Row:
-    model = {**SEPARATE, **changes.pop("changes", {})}
+    model = merged(SEPARATE, changes.pop("changes", {}))
     return Row(label, Training(f"ablation-{label}", "street", {**changes, "changes": model}), PAIR)
 
 

@@ -79,7 +79,7 @@ def unlearned_sizes(orientations: int, colours: bool) -> dict[str, int]:
     return {name: size for name, size in sizes.items() if size}
 
 
-START = {"energy": 12.0, "colour": 1.5}  # weights
+START = {"energy": 30.0, "colour": 3.0}  # weights, about what real drives ask for
 TYPICAL = {"energy": 0.9, "colour": 0.5}  # likeness of two patches of the same kind of thing
 HASTE = 10.0
 
@@ -87,8 +87,8 @@ HASTE = 10.0
 class Likeness(nn.Module):
     """How much the likeness of two landmarks' descriptors speaks for one object, as a logit: [A, E], [B, E] -> [A, B].
 
-    Each descriptor's weight is learned as a power: a small step changes it by a share, and decay pulls it back to where
-    two simulated towns alone, nothing learned beside, had put it.
+    Each descriptor's weight is learned as a power: a small step changes it by a share, and decay pulls it back to its
+    start.
     """
 
     def __init__(self, sizes: dict[str, int]) -> None:

@@ -53,7 +53,7 @@ class ObjectiveConfig(Config):
     scale: PositiveFloat = 16.0  # of DELG's cosines at the start; learned
     reconstruction_weight: NonNegativeFloat = 10.0  # DELG's autoencoder
     temperature: PositiveFloat = 0.1  # CVNet's contrastive term
-    negatives_per_match: PositiveFloat = 3.0  # so many of the hardest, where pairs are judged: the first two, CVNet
+    negatives_per_match: PositiveFloat = 3.0  # so many of the hardest, where pairs are judged: SiameseNet, CVNet
 
 
 class Objective(Protocol):
@@ -87,10 +87,8 @@ def siamesenet(model: PatchMatcher, batch: LabelledPatches, config: ObjectiveCon
 def matchnet(model: PatchMatcher, batch: LabelledPatches, config: ObjectiveConfig) -> Losses:
     assert isinstance(model, MatchNet)
     embedded = model.embed(batch.patches)
-    every, other = batch.candidates.T
-    with torch.no_grad():
-        similarity = model.pair_logits(embedded[every], embedded[other])
-    first, second = hard_candidates(batch, similarity, config.negatives_per_match).T
+    # All candidates: by the hardest alone a metric network that starts from nothing never leaves chance.
+    first, second = batch.candidates.T
     label = batch.label[first, second]
     weight = pair_weights(label, config.matched_share)
     return {"loss": pair_loss(model.pair_logits(embedded[first], embedded[second]), label == MATCHED, weight)}

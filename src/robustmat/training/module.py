@@ -12,6 +12,7 @@ from robustmat.dataset.batches import Batch
 from robustmat.dataset.patches import to_input
 from robustmat.dataset.truth import AMBIGUOUS, MATCHED, UNMATCHED
 from robustmat.models.robustmat import Embeddings, PairLogits, RobustMat
+from robustmat.models.unlearned import Likeness
 from robustmat.training.config import RunConfig, TrainingConfig
 from robustmat.training.losses import assignment_loss, contrastive_loss, diffusion_quotient, total_loss, triplet_loss
 
@@ -26,6 +27,10 @@ class TrainingModule(lightning.LightningModule):
         self.embedded: dict[tuple[int, int, bool], Tensor] = {}  # by frame, view and mirroring
         if config.learns == "heads":
             self.model.vertex.requires_grad_(False)
+        if not config.weighs_unlearned:
+            for module in self.model.modules():
+                if isinstance(module, Likeness):
+                    module.requires_grad_(False)
 
     def training_step(self, batch: Batch, _: int) -> Tensor:
         vertex = None if self.config.learns == "all" else self._remembered(batch)

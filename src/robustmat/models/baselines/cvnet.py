@@ -2,7 +2,8 @@
 
 Kept: a pyramid of three scales with a convolution of its own each, the correlation of every cell of one patch with
 every cell of the other for all nine pairs of scales, 4-D convolutions (centre-pivot: one 2-D kernel per side) that end
-in a match or no match, and the global descriptor whose cosine is added. Smaller: EfficientNet-Lite0 (see
+in a match or no match, and the global descriptor, which chooses
+the candidates to be verified and whose cosine is added. Smaller: EfficientNet-Lite0 (see
 backbone.py), 5 x 5 cells instead of 20 x 20 and more, two 4-D layers instead of five, both parts trained together.
 The paper's order of query and key is averaged out.
 """
@@ -26,6 +27,7 @@ class CVNetConfig(BaselineConfig):
     pyramid_channels: int = 32
     cells: int = 5  # a side of the map that correlations are read on
     correlation_channels: tuple[int, ...] = (16, 32)
+    verified: int = 5  # of each patch's candidates, the nearest by the global descriptor
     global_weight: float = 0.5  # of the cosine in the score, as the paper re-ranks
 
 
@@ -102,9 +104,17 @@ class CVNet(PatchMatcher):
         return cast(Tensor, said.view(2, -1).mean(dim=0))
 
     def compare(self, a: Tensor, b: Tensor) -> Tensor:
-        pairs = torch.cartesian_prod(torch.arange(len(a)), torch.arange(len(b)))  # [A * B, 2]
-        starts = range(0, len(pairs), PAIRS_AT_ONCE)
-        blocks = (pairs[start : start + PAIRS_AT_ONCE].T for start in starts)
-        said = torch.cat([self.pair_logits(a[i], b[j]).sigmoid() for i, j in blocks])
         cosine = self.unpack(a)[1] @ self.unpack(b)[1].T
-        return said.view(len(a), len(b)) + self.config.global_weight * cosine
+        score = self.config.global_weight * cosine
+        for some in torch.split(self._first_by(cosine).nonzero(), PAIRS_AT_ONCE):
+            i, j = some.T
+            score[i, j] += self.pair_logits(a[i], b[j]).sigmoid()
+        return score
+
+    def _first_by(self, cosine: Tensor) -> Tensor:
+        """Which pairs [A, B] are worth verifying: the nearest few of either side."""
+        chosen = torch.zeros_like(cosine, dtype=torch.bool)
+        for axis in (0, 1):
+            count = min(self.config.verified, cosine.shape[axis])
+            chosen.scatter_(axis, cosine.topk(count, dim=axis).indices, True)
+        return chosen
