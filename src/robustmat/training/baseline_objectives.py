@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import torch
-from pydantic import NonNegativeFloat, PositiveFloat
+from pydantic import Field, NonNegativeFloat, PositiveFloat
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -47,6 +47,7 @@ class ObjectiveConfig(Config):
 
     margin: PositiveFloat = 1.0  # SiameseNet, HardNet, SOSNet; HyNet 1.2; SOLAR 1.25; DELG's is an angle, 0.1
     matched_share: PositiveFloat = 0.5  # of the pairs' weight, where all candidates count
+    negatives_share: float = Field(default=0.2, gt=0, le=1)  # of a step's, among which triplets take the hardest
     hybrid_weight: NonNegativeFloat = 2.0  # HyNet's alpha
     norm_weight: NonNegativeFloat = 0.1  # HyNet's gamma
     second_order_weight: NonNegativeFloat = 1.0  # SOSNet 1, SOLAR 10
@@ -96,13 +97,13 @@ def matchnet(model: PatchMatcher, batch: LabelledPatches, config: ObjectiveConfi
 
 def hardnet(model: PatchMatcher, batch: LabelledPatches, config: ObjectiveConfig) -> Losses:
     distance = _distances(model.embed(batch.patches))
-    positive, negative = _triplets(distance, batch)
+    positive, negative = _triplets(distance, batch, config)
     return {"loss": triplet_margin_loss(positive, negative, config.margin)}
 
 
 def sosnet(model: PatchMatcher, batch: LabelledPatches, config: ObjectiveConfig) -> Losses:
     distance = _distances(model.embed(batch.patches))
-    positive, negative = _triplets(distance, batch)
+    positive, negative = _triplets(distance, batch, config)
     triplet = triplet_margin_loss(positive, negative, config.margin, power=2)
     agreement = second_order_difference(distance, batch.unmatched, batch.first, batch.second)
     loss = triplet + config.second_order_weight * agreement
@@ -112,7 +113,7 @@ def sosnet(model: PatchMatcher, batch: LabelledPatches, config: ObjectiveConfig)
 def exp_tloss(model: PatchMatcher, batch: LabelledPatches, config: ObjectiveConfig) -> Losses:
     distance = _distances(model.embed(batch.patches))
     positive = hardest_positive(distance, batch.matched, batch.first, batch.second)
-    negative = hardest_negative(distance, batch.unmatched, batch.first, batch.second)
+    _, negative = _triplets(distance, batch, config)
     return {"loss": exponential_triplet_loss(positive, negative)}
 
 
@@ -120,7 +121,7 @@ def hynet(model: PatchMatcher, batch: LabelledPatches, config: ObjectiveConfig) 
     assert isinstance(model, HyNet)
     raw = model.raw(batch.patches)
     distance = hybrid(_distances(model.unit(raw)), config.hybrid_weight)
-    positive, negative = _triplets(distance, batch)
+    positive, negative = _triplets(distance, batch, config)
     triplet = triplet_margin_loss(positive, negative, config.margin)
     norms = norm_difference(raw, batch.first, batch.second)
     return {"triplet": triplet, "norms": norms, "loss": triplet + config.norm_weight * norms}
@@ -128,7 +129,7 @@ def hynet(model: PatchMatcher, batch: LabelledPatches, config: ObjectiveConfig) 
 
 def solar(model: PatchMatcher, batch: LabelledPatches, config: ObjectiveConfig) -> Losses:
     squared = _distances(model.embed(batch.patches)).square()
-    positive, negative = _triplets(squared, batch)
+    positive, negative = _triplets(squared, batch, config)
     triplet = triplet_margin_loss(positive, negative, config.margin)
     agreement = second_order_similarity(squared, batch.unmatched, batch.first, batch.second)
     loss = triplet + config.second_order_weight * agreement
@@ -195,9 +196,14 @@ def _distances(descriptors: Tensor) -> Tensor:
     return distances(descriptors, descriptors)
 
 
-def _triplets(distance: Tensor, batch: LabelledPatches) -> tuple[Tensor, Tensor]:
-    """Each match's distance, and that of its hardest negative: [P]."""
-    negative = hardest_negative(distance, batch.unmatched, batch.first, batch.second)
+def _triplets(distance: Tensor, batch: LabelledPatches, config: ObjectiveConfig) -> tuple[Tensor, Tensor]:
+    """Each match's distance, and that of its hardest negative: [P].
+
+    The hardest of some, drawn anew at every step: the hardest of all is mostly a twin out of the same row of poles, by
+    whom nothing but a collapse can be learned.
+    """
+    drawn = batch.unmatched & (torch.rand(distance.shape, device=distance.device) < config.negatives_share)
+    negative = hardest_negative(distance, drawn | drawn.T, batch.first, batch.second)
     return distance[batch.first, batch.second], negative
 
 
