@@ -99,7 +99,8 @@ class RobustMat(nn.Module):
         if config.score != "graph":
             self.vertex_similarity = similarity(dim, config.similarity_hidden)
             if config.vertex.unlearned:
-                self.likeness = Likeness(config.vertex.unlearned)
+                # Twice: the other half of the score is d's, which does not see them.
+                self.likeness = Likeness(config.vertex.unlearned, emphasis=2.0)
         if config.score != "vertex":
             self.graph = GraphDiffusion(config.graph, dim)
             self.graph_matrix = nn.Parameter(torch.empty(dim, dim))  # M of d(a, b) = sigmoid(a' M b)
