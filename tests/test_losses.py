@@ -8,6 +8,7 @@ from models_for_tests import seeded, small
 from robustmat.dataset.batches import Batch, FramePair
 from robustmat.dataset.placement import PLACEMENT_NUMBERS
 from robustmat.dataset.truth import AMBIGUOUS, MATCHED, UNMATCHED
+from robustmat.errors import ConfigError
 from robustmat.models.robustmat import PairLogits
 from robustmat.models.vertex import Evolved
 from robustmat.training.config import TrainingConfig
@@ -143,9 +144,18 @@ def two_frame_batch() -> Batch:
     )
 
 
-def test_heads_alone_learn_from_the_same_objective() -> None:
+HEADS = {"graph", "graph_matrix", "vertex_similarity", "likeness", "joint"}
+
+
+@pytest.mark.parametrize(
+    ("learns", "weighs", "expected_names"),
+    [("heads", True, HEADS), ("heads", False, HEADS - {"likeness"}), ("weights", True, {"likeness", "joint"})],
+)
+def test_heads_or_weights_alone_learn_from_the_same_objective(
+    learns: str, weighs: bool, expected_names: set[str]
+) -> None:
     batch = two_frame_batch()
-    module = TrainingModule(TrainingConfig(model=small(), learns="heads"))
+    module = TrainingModule(TrainingConfig(model=small(), learns=learns, weighs_unlearned=weighs))
     module.log = module.log_dict = lambda *_, **__: None  # type: ignore[assignment]
     expected = batch_losses(module.model, batch, module.config)["loss"]
     for _ in range(2):  # the second time from memory
@@ -153,7 +163,15 @@ def test_heads_alone_learn_from_the_same_objective() -> None:
         assert torch.allclose(loss, expected, atol=1e-6)
     loss.backward()
     learned = {name.partition(".")[0] for name, it in module.model.named_parameters() if it.grad is not None}
-    assert learned == {"graph", "graph_matrix", "vertex_similarity", "likeness", "joint"}
+    assert learned == expected_names
+    count = sum(it.numel() for it in module.model.parameters() if it.grad is not None)
+    assert (count < 10) == (learns == "weights")
+
+
+def test_weights_alone_need_something_to_weigh() -> None:
+    learned = small(joint=None, vertex={"orientations": 0, "colours": False})
+    with pytest.raises(ConfigError, match="unlearned evidence"):
+        TrainingModule(TrainingConfig(model=learned, learns="weights"))
 
 
 def test_the_objective_is_the_weighted_sum_of_its_terms() -> None:

@@ -129,6 +129,15 @@ class RobustMat(nn.Module):
         graph, graph_evolved = self.graph(self.learned(vertex)[index], mask)  # [N, K, D] -> [N, D]
         return Embeddings(vertex, graph, placement, graph_evolved=graph_evolved)
 
+    def evidence_weights(self) -> list[nn.Parameter]:
+        """The few numbers that say how much each kind of evidence counts, and having no partner."""
+        weights = [it.power for it in self.modules() if isinstance(it, Likeness)]
+        if self.config.joint:
+            weights += [self.joint.appearance, self.joint.offset, self.joint.alone]
+        if not weights:
+            raise ConfigError('learns = "weights" needs a model with [joint] or with unlearned evidence: use "heads"')
+        return weights
+
     def learned(self, vertex: Tensor) -> Tensor:
         """The learned part [N, D] of f."""
         return vertex[:, : self.config.vertex.embedding_dim]

@@ -63,7 +63,8 @@ class TrainingConfig(RunConfig):
     triplet_margin: PositiveFloat = 0.5
     contrastive_weight: NonNegativeFloat = 0.0
     temperature: PositiveFloat = 0.1  # of the contrastive term
-    learns: Literal["all", "heads"] = "all"  # heads: all that compares vertex embeddings, which stay as they are
+    # Heads: all that compares vertex embeddings, which stay as they are. Weights: how much each kind of evidence counts.
+    learns: Literal["all", "heads", "weights"] = "all"
     weighs_unlearned: bool = True  # false where embeddings are at home and would always be trusted more
     joint_weight: NonNegativeFloat = 1.0  # of the joint diffusion's loss, where the model has one
     unplaced_share: float = Field(default=0.25, ge=0, le=1)  # of frame pairs whose joint diffusion sees pixels alone

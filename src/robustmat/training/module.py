@@ -27,6 +27,10 @@ class TrainingModule(lightning.LightningModule):
         self.embedded: dict[tuple[int, int, bool], Tensor] = {}  # by frame, view and mirroring
         if config.learns == "heads":
             self.model.vertex.requires_grad_(False)
+        elif config.learns == "weights":
+            self.model.requires_grad_(False)
+            for parameter in self.model.evidence_weights():
+                parameter.requires_grad_(True)
         if not config.weighs_unlearned:
             for module in self.model.modules():
                 if isinstance(module, Likeness):
