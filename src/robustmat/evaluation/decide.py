@@ -22,7 +22,7 @@ from robustmat.evaluation.scoring import (
 )
 from robustmat.matching.assign import mutual_best
 from robustmat.matching.protocol import Matcher
-from robustmat.models.weights import Decision
+from robustmat.models.decision import Decision, evidence
 from robustmat.perturb import CLEAN, Perturbation
 from robustmat.types import Array
 
@@ -62,14 +62,20 @@ def embed_sample_with(
 
 
 def fit_decision(
-    matcher: Matcher, embedded: Embedded, sample: PairSample, perturbation: Perturbation = CLEAN, *, side: str = "both"
+    matcher: Matcher,
+    embedded: Embedded,
+    sample: PairSample,
+    perturbation: Perturbation = CLEAN,
+    *,
+    side: str = "both",
+    certain: float | None = None,
 ) -> Fitted:
     """The threshold that separates the sample's landmark pairs best, the match threshold that gives its frame
     pairs the best F1, and the probability over all their candidates."""
     views = _pair_views(sample, perturbation, side)
     scores = score_pairs(matcher, embedded, views, sample.landmark_a, sample.landmark_b)
     candidates = score_frames(matcher, embedded, sample.truth, _frame_views(sample, perturbation, side))
-    slope, intercept = fit_calibration(candidates.score, candidates.right)
+    slope, intercept = fit_calibration(evidence(candidates.score, certain), candidates.right)
     decision = Decision(
         threshold=best_threshold(scores, sample.label),
         match_threshold=best_match_threshold(
@@ -79,6 +85,7 @@ def fit_decision(
         ),
         slope=slope,
         intercept=intercept,
+        certain=certain,
     )
     return Fitted(decision, scores)
 

@@ -58,13 +58,19 @@ def _steps(manifest: Manifest) -> list[str]:
         "stored and reused: they depend on one frame alone.",
         "3. One of the scorers for two frames; `placement` is `robustmat.dataset.placement.placements`.",
         "4. A match is a pair of one category that prefers each other over all rivals and scores at least "
-        "`match_threshold`; its probability is sigmoid(slope * score + intercept).",
+        "`match_threshold`; its probability is sigmoid(slope * e + intercept), where e is the log odds of "
+        "score / certain, or the score itself where nothing is certain.",
     ]
     rows = [
-        [name, *(f"{value:.6g}" for value in (it.threshold, it.match_threshold, it.slope, it.intercept))]
+        [
+            name,
+            *(f"{value:.6g}" for value in (it.threshold, it.match_threshold, it.slope, it.intercept)),
+            "" if it.certain is None else f"{it.certain:g}",
+        ]
         for name, it in manifest.decisions.items()
     ]
-    return ["\n".join(lines), _table("evidence", "threshold", "match threshold", "slope", "intercept", rows=rows)]
+    columns = ("evidence", "threshold", "match threshold", "slope", "intercept", "certain")
+    return ["\n".join(lines), _table(*columns, rows=rows)]
 
 
 def _parity(report: ParityReport) -> str:

@@ -49,6 +49,10 @@ class ModelConfig(Config):
         """What a score of this model can be asked to know; the last is the default."""
         return EVIDENCE if self.joint else EVIDENCE[:1]
 
+    def highest_score(self, evidence: str) -> float:
+        """Scores lie between 0 and this: the paper's is a sum of two halves, whole frames give shares of trust."""
+        return 2.0 if evidence == "pair" and self.score == "both" else 1.0
+
 
 @dataclass(frozen=True)
 class Embeddings:

@@ -63,7 +63,7 @@ class TrainingConfig(RunConfig):
     triplet_margin: PositiveFloat = 0.5
     contrastive_weight: NonNegativeFloat = 0.0
     temperature: PositiveFloat = 0.1  # of the contrastive term
-    # Heads: all that compares vertex embeddings, which stay as they are. Weights: how much each kind of evidence counts.
+    # Heads: all that compares vertex embeddings, which stay as they are. Weights: how much each evidence counts.
     learns: Literal["all", "heads", "weights"] = "all"
     weighs_unlearned: bool = True  # false where embeddings are at home and would always be trusted more
     joint_weight: NonNegativeFloat = 1.0  # of the joint diffusion's loss, where the model has one

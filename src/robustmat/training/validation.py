@@ -49,7 +49,12 @@ def validate(model: RobustMat, validation: ValidationSet) -> tuple[dict[str, Dec
     undecided = Checkpoint("in training", model, dict.fromkeys(model.config.evidence, UNDECIDED), Provenance())
     embedded = embed_sample(RobustMatcher(undecided, device=device), sample)
     fitted = {
-        kind: fit_decision(RobustMatcher(undecided, evidence=kind, device=device), embedded, sample)
+        kind: fit_decision(
+            RobustMatcher(undecided, evidence=kind, device=device),
+            embedded,
+            sample,
+            certain=model.config.highest_score(kind),
+        )
         for kind in model.config.evidence
     }
     model.train()
