@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from robustmat.experiments.reproduce_plan import Cell, fingerprint, load_config,
 from robustmat.experiments.tables import TABLES, Row, Training, choose_rows, choose_table, make_row
 from robustmat.experiments.tables_make import write_table
 from robustmat.experiments.tables_paper import PAPER, paper_figures
-from robustmat.experiments.tables_values import COLUMNS, Line, Section, mean_section
+from robustmat.experiments.tables_values import COLUMNS, Entry, Line, Section, make_section, mean_section
 from robustmat.experiments.tables_write import section_table
 from small_world import drive, make_boards
 
@@ -149,6 +150,29 @@ def test_the_mean_over_directions_is_taken_seed_by_seed_and_marks_the_best() -> 
     assert "**" in fpr  # of false positives, fewer are better: HardNet's
 
 
+def test_the_mean_over_directions_is_compared_by_the_objects_of_both(
+    streets: list[LandmarkDataset], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables_values, "BOOTSTRAPS", 200)
+    table = choose_table("main", ["clean"])
+    tests = make_tests(streets[:1], streets[1:2], streets[2:], each_test=True)
+    workspace = Workspace(tmp_path, Settings(seeds=(0,), steps=1, most_frame_pairs=20))
+    found = reproduce(table, ROWS[:1], tests, workspace)
+    path = next(path for key, path in found.items() if key[0] == "hardnet")
+    predictions = read_predictions(path)
+    right, wrong = (replace(predictions.rows[0], score=sign * predictions.pairs.label) for sign in (1.0, -1.0))
+    good, bad = (Entry(name, 0, path, row, predictions) for name, row in (("good", right), ("bad", wrong)))
+    once = make_section("a", "clean", "same-class", [good, bad], ())
+    swapped = make_section("b", "clean", "same-class", [replace(bad, label="good"), replace(good, label="bad")], ())
+    assert once.differences["good"][1].ahead == 1
+    assert once.differences["good"][1].value == pytest.approx(1)
+    both = mean_section([once, once]).differences["good"][1]
+    assert (both.value, both.ahead) == (pytest.approx(1), 1)
+    evened = mean_section([once, swapped]).differences["good"][1]
+    assert evened.value == pytest.approx(0)
+    assert evened.low <= 0 <= evened.high
+
+
 def test_a_changed_data_set_is_never_confused_with_the_old_one(streets: list[LandmarkDataset]) -> None:
     other = drive(make_boards(8, 0), name="drive0", world="town0", frames=8)
     assert fingerprint(streets[0]) == fingerprint(drive(make_boards(8, 0), name="drive0", world="town0", frames=9))
@@ -160,7 +184,7 @@ def test_a_budget_becomes_steps_that_fit(streets: list[LandmarkDataset]) -> None
     short, long = (steps_within(config, streets[:1], minutes) for minutes in (0.001, 5.0))
     assert short == 20
     assert long > 100
-    assert load_config(HARDNET, 0, 7).validate_every == 3  # three validations
+    assert load_config(HARDNET, 0, 7).validate_every == 7  # one validation, at the end
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -29,6 +29,7 @@ class Difference:
     value: float
     low: float
     high: float
+    ahead: float = float("nan")  # the share of resamples in which the first is above the second
 
     @property
     def is_clear(self) -> bool:

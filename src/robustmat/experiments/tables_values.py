@@ -1,7 +1,7 @@
 """The numbers of a table, from predictions alone: mean and spread over seeds, and who is clearly ahead of whom."""
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -57,6 +57,7 @@ class Section:
     negatives: str
     lines: tuple[Line, ...]
     differences: dict[str, tuple[str, Difference]]  # row -> its best rival, and how far it is above it
+    entries: Mapping[str, Sequence[Entry]] = field(default_factory=dict)  # what the lines were computed from
 
 
 def make_section(
@@ -66,13 +67,7 @@ def make_section(
     labels = list(dict.fromkeys(it.label for it in entries))
     groups = {label: [it for it in entries if it.label == label] for label in labels}
     lines = tuple(_line(label, group, negatives, label in references) for label, group in groups.items())
-    rivals = {line.label: _best_rival(line, lines) for line in lines}
-    differences = {
-        label: (rival, compare_entries(groups[label], groups[rival], negatives))
-        for label, rival in rivals.items()
-        if rival is not None
-    }
-    return Section(test, condition, negatives, lines, differences)
+    return Section(test, condition, negatives, lines, _differences(lines, [groups], negatives), groups)
 
 
 def ranking(lines: Sequence[Line], metric: str) -> list[str]:
@@ -83,7 +78,7 @@ def ranking(lines: Sequence[Line], metric: str) -> list[str]:
 
 
 def mean_section(sections: Sequence[Section]) -> Section:
-    """The mean over tests of one condition and kind of negatives, seed by seed."""
+    """The mean over tests of one condition and kind of negatives, seed by seed; objects are drawn in each test."""
     first = sections[0]
     lines = []
     for number, line in enumerate(first.lines):
@@ -91,29 +86,48 @@ def mean_section(sections: Sequence[Section]) -> Section:
         values = {metric: tuple(np.mean([it.values[metric] for it in same], axis=0).tolist()) for metric in line.values}
         lines.append(Line(line.label, values, tuple(name for it in same for name in it.files), line.is_reference))
     name = "mean of " + " and ".join(it.test for it in sections)
-    return Section(name, first.condition, first.negatives, tuple(lines), {})
+    groups = [it.entries for it in sections if it.entries]
+    differences = _differences(lines, groups, first.negatives) if groups else {}
+    return Section(name, first.condition, first.negatives, tuple(lines), differences)
 
 
-def compare_entries(ours: Sequence[Entry], theirs: Sequence[Entry], negatives: str) -> Difference:
-    """How far the first is above the second by ROC AUC: a paired bootstrap over objects, averaged over seeds."""
-    by_seed = {it.seed: it for it in theirs}
-    both = [(it, by_seed[it.seed]) for it in ours if it.seed in by_seed]
-    if not both:
-        return Difference(float("nan"), float("nan"), float("nan"))
-    found = [_area(a, negatives, None) - _area(b, negatives, None) for a, b in both]
-    drawn = np.stack([_resampled_difference(a, b, negatives) for a, b in both])  # [seeds, resamples]
-    known = np.isfinite(drawn).all(axis=0)  # a resample may hold no unmatched pair
-    return Difference(float(np.mean(found)), *percentile_interval(drawn[:, known].mean(axis=0)))
+def _differences(
+    lines: Sequence[Line], groups: Sequence[Mapping[str, Sequence[Entry]]], negatives: str
+) -> dict[str, tuple[str, Difference]]:
+    """Every row against its best rival, over the tests whose entries `groups` are."""
+    rivals = {line.label: _best_rival(line, lines) for line in lines}
+    return {
+        label: (rival, compare_entries([(it[label], it[rival]) for it in groups], negatives))
+        for label, rival in rivals.items()
+        if rival is not None
+    }
 
 
-def _resampled_difference(ours: Entry, theirs: Entry, negatives: str) -> Array:
+def compare_entries(tests: Sequence[tuple[Sequence[Entry], Sequence[Entry]]], negatives: str) -> Difference:
+    """How far the first is above the second by ROC AUC: a paired bootstrap over objects, mean of seeds and tests."""
+    found, drawn = [], []
+    for number, (ours, theirs) in enumerate(tests):
+        by_seed = {it.seed: it for it in theirs}
+        both = [(it, by_seed[it.seed]) for it in ours if it.seed in by_seed]
+        if not both:
+            return Difference(float("nan"), float("nan"), float("nan"))
+        found.append(np.mean([_area(a, negatives, None) - _area(b, negatives, None) for a, b in both]))
+        drawn.append(np.mean([_resampled_difference(a, b, negatives, number) for a, b in both], axis=0))
+    mean = np.mean(drawn, axis=0)  # [resamples]
+    known = mean[np.isfinite(mean)]  # a resample may hold no unmatched pair
+    ahead = float(np.mean(known > 0)) if len(known) else float("nan")
+    return Difference(float(np.mean(found)), *percentile_interval(known), ahead)
+
+
+def _resampled_difference(ours: Entry, theirs: Entry, negatives: str, test: int) -> Array:
+    """[resamples]; objects of different tests are drawn apart."""
     pairs, chosen = ours.predictions.pairs, _chosen(ours.predictions, negatives)
 
     def difference(weights: Array) -> dict[str, Array]:
         return {HEADLINE: _area(ours, negatives, weights) - _area(theirs, negatives, weights)}
 
     identities = pairs.identity_a[chosen], pairs.identity_b[chosen]
-    return resampled(*identities, difference, BOOTSTRAPS, seed=ours.seed)[HEADLINE]
+    return resampled(*identities, difference, BOOTSTRAPS, seed=1000 * test + ours.seed)[HEADLINE]
 
 
 def _area(entry: Entry, negatives: str, weights: Array | None) -> Array:

@@ -106,7 +106,7 @@ def _against(section: Section, line: Line) -> str:
     if line.label not in section.differences:
         return ""
     rival, it = section.differences[line.label]
-    clear = "" if it.is_clear else ", not clear"
+    clear = "" if it.is_clear else f", ahead in {it.ahead:.0%} of resamples"
     return f"{it.value:+.3f} [{it.low:+.3f}, {it.high:+.3f}] to {rival}{clear}"
 
 
