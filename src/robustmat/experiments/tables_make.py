@@ -10,7 +10,7 @@ from robustmat.evaluation.predictions import read_predictions
 from robustmat.experiments.plots import draw_bars
 from robustmat.experiments.plots_examples import draw_examples
 from robustmat.experiments.reproduce import Found, Workspace, evaluate_command, test_name, train_command
-from robustmat.experiments.reproduce_plan import REFERENCES, Test, run_folder
+from robustmat.experiments.reproduce_plan import REFERENCES, Side, Test, run_folder
 from robustmat.experiments.tables import PAIR, Row, Table
 from robustmat.experiments.tables_values import HEADLINE, Entry, Section, make_section, mean_section
 from robustmat.experiments.tables_write import write_csv, write_index, write_markdown
@@ -58,7 +58,8 @@ def write_table(
             if len(known) > 1:
                 sections.append(mean_section(known))
             sections += known
-    notes = [INTRODUCTION, f"`{command}`", f"{_amount(workspace)} Each cell's files and commands: `{name}.json`."]
+    amount = _amount(workspace, tests[0].side)
+    notes = [INTRODUCTION, f"`{command}`", f"{amount} Each cell's files and commands: `{name}.json`."]
     shown = table.conditions[-1] if "paper:16" not in table.conditions else "paper:16"
     bars = [it for it in sections if it.condition == shown and it.negatives == NEGATIVES[0]]
     first = entries[test_name(tests[0]), shown]
@@ -127,11 +128,12 @@ def _cells(
     return cells
 
 
-def _amount(workspace: Workspace) -> str:
+def _amount(workspace: Workspace, side: Side) -> str:
     settings = workspace.settings
     seeds = f"Seeds {', '.join(map(str, settings.seeds))}."
     if settings.budget is not None:
-        return f"{seeds} {settings.budget:g} minutes a training."
+        first = f" after {side.first.budget or settings.budget:g} on what is learned first" if side.first else ""
+        return f"{seeds} {settings.budget:g} minutes of one core a training{first}."
     return (
         f"{seeds} {settings.steps} steps a training." if settings.steps else f"{seeds} Each configuration's own steps."
     )
