@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import log_softmax, logit
+from scipy.special import log_softmax
 
 from robustmat.config import Config
 from robustmat.dataset.graphs import Neighborhoods, neighborhoods
 from robustmat.matching.assign import mutual_best
 from robustmat.matching.matcher import same_category
 from robustmat.matching.protocol import Matcher
-from robustmat.models.weights import Decision
+from robustmat.models.decision import Decision, log_odds
 from robustmat.types import Array, Frame, Landmark, Match, MatchResult
 
 STEPS = ("neighbors", "competition", "placement")
@@ -110,7 +110,7 @@ class SteppedMatcher:
         score = self.inner.score(a.inner, b.inner)
         if self.prior is None:
             return score, np.zeros_like(score)
-        return score, np.asarray(logit(np.clip(self.prior.score(a.prior, b.prior), SUREST, 1 - SUREST)))
+        return score, log_odds(self.prior.score(a.prior, b.prior), SUREST)
 
     def score(self, a: Stepped, b: Stepped) -> Array:
         score, prior = self.parts(a, b)

@@ -33,4 +33,9 @@ def evidence(score: Array, certain: float | None) -> Array:
     """What a probability is a sigmoid of, up to a slope and an intercept."""
     if certain is None:
         return score
-    return np.asarray(logit(np.clip(score / certain, SUREST, 1 - SUREST)))
+    return log_odds(score / certain, SUREST)
+
+
+def log_odds(probability: Array, surest: float) -> Array:
+    """Of probabilities that are kept `surest` away from 0 and 1, so that all are finite."""
+    return np.asarray(logit(np.clip(probability, surest, 1 - surest)))

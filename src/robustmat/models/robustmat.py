@@ -133,9 +133,13 @@ class RobustMat(nn.Module):
         graph, graph_evolved = self.graph(self.learned(vertex)[index], mask)  # [N, K, D] -> [N, D]
         return Embeddings(vertex, graph, placement, graph_evolved=graph_evolved)
 
+    def unlearned_weights(self) -> list[nn.Parameter]:
+        """How much each descriptor that nothing learned counts, in r and in the joint diffusion."""
+        return [it.power for it in self.modules() if isinstance(it, Likeness)]
+
     def evidence_weights(self) -> list[nn.Parameter]:
         """The few numbers that say how much each kind of evidence counts, and having no partner."""
-        weights = [it.power for it in self.modules() if isinstance(it, Likeness)]
+        weights = self.unlearned_weights()
         if self.config.joint:
             weights += [self.joint.appearance, self.joint.offset, self.joint.alone]
         if not weights:

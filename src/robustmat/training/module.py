@@ -12,7 +12,6 @@ from robustmat.dataset.batches import Batch
 from robustmat.dataset.patches import to_input
 from robustmat.dataset.truth import AMBIGUOUS, MATCHED, UNMATCHED
 from robustmat.models.robustmat import Embeddings, PairLogits, RobustMat
-from robustmat.models.unlearned import Likeness
 from robustmat.training.config import RunConfig, TrainingConfig
 from robustmat.training.losses import assignment_loss, contrastive_loss, diffusion_quotient, total_loss, triplet_loss
 
@@ -32,9 +31,8 @@ class TrainingModule(lightning.LightningModule):
             for parameter in self.model.evidence_weights():
                 parameter.requires_grad_(True)
         if not config.weighs_unlearned:
-            for module in self.model.modules():
-                if isinstance(module, Likeness):
-                    module.requires_grad_(False)
+            for parameter in self.model.unlearned_weights():
+                parameter.requires_grad_(False)
 
     def training_step(self, batch: Batch, _: int) -> Tensor:
         vertex = None if self.config.learns == "all" else self._remembered(batch)

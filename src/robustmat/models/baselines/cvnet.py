@@ -2,10 +2,9 @@
 
 Kept: a pyramid of three scales with a convolution of its own each, the correlation of every cell of one patch with
 every cell of the other for all nine pairs of scales, 4-D convolutions (centre-pivot: one 2-D kernel per side) that end
-in a match or no match, and the global descriptor, which chooses
-the candidates to be verified and whose cosine is added. Smaller: EfficientNet-Lite0 (see
-backbone.py), 5 x 5 cells instead of 20 x 20 and more, two 4-D layers instead of five, both parts trained together.
-The paper's order of query and key is averaged out.
+in a match or no match, and the global descriptor, which chooses the candidates to be verified and whose cosine is
+added. Smaller: EfficientNet-Lite0 (see backbone.py), 5 x 5 cells instead of 20 x 20 and more, two 4-D layers instead of
+five, both parts trained together. The paper's order of query and key is averaged out.
 """
 
 from itertools import pairwise
