@@ -18,6 +18,7 @@ from robustmat.evaluation.metrics import roc_auc
 from robustmat.matching.baseline import BaselineMatcher
 from robustmat.models.baselines import BASELINES, make_baseline
 from robustmat.models.baselines.protocol import BaselineConfig, Descriptor, PatchMatcher
+from robustmat.models.baselines.solar import Solar
 from robustmat.models.baselines.weights import PAIR, BaselineCheckpoint, load_baseline, method_of, save_baseline
 from robustmat.models.weights import Decision, Provenance, load_checkpoint
 from robustmat.perturb import parse
@@ -130,18 +131,46 @@ def test_every_parameter_of_model_and_loss_gets_a_gradient(method: str, bank: Pa
     assert not [name for name, it in learned.items() if not it.grad.any()]  # type: ignore[union-attr]
 
 
+def test_whitening_starts_from_what_varies_among_the_patches(bank: PatchBank) -> None:
+    """Dividing by the root of the spread leaves uncorrelated numbers, the strongest first."""
+    torch.manual_seed(0)
+    model = make_baseline("solar", config_of("solar")).eval()
+    some = labelled(bank, 0).patches
+    model.warm_start(some)
+    assert isinstance(model, Solar)
+    with torch.no_grad():
+        pooled = torch.nn.functional.normalize(model.descriptor.pool(model._maps(some)), dim=1)
+        said = model.descriptor.whiten(pooled)
+    spread = torch.from_numpy(np.linalg.svd((pooled - pooled.mean(dim=0)).numpy(), compute_uv=False)) / len(some) ** 0.5
+    count = min(len(some), 10)
+    covariance = (said.T @ said / len(said))[:count, :count]
+    expected = torch.diag(spread[:count] ** 2 / (spread[:count] + 1e-4))
+    assert torch.allclose(covariance, expected, atol=1e-4)
+
+
+def test_an_untrained_metric_network_knows_twins_from_others(bank: PatchBank) -> None:
+    torch.manual_seed(0)
+    model = make_baseline("matchnet", config_of("matchnet")).eval()
+    some = labelled(bank, 0).patches
+    model.warm_start(some)
+    with torch.inference_mode():
+        score = model.compare(model.embed(some), model.embed(some))
+    assert torch.allclose(score.diagonal(), score.amax(dim=1))
+    assert (score < score.diagonal() - 0.1).float().mean() > 0.5
+
+
 @pytest.mark.parametrize("method", BASELINES)
 def test_a_short_training_tells_the_objects_of_its_batch_apart(method: str, bank: PatchBank) -> None:
     settings = load_baseline_config(method)
     torch.manual_seed(0)
     model = make_baseline(method, config_of(method)).train()
-    model.warm_start()
+    model.warm_start(labelled(bank, 0).patches)
     identities = 1 + max(int(frame.identity.max()) for frame in bank.truth.frames)
     objective = make_objective(method, settings.objective, model, identities)
     learned = [*model.parameters(), *(objective.parameters() if isinstance(objective, torch.nn.Module) else [])]
     optimizer = torch.optim.AdamW(learned, lr=settings.learning_rate)
     batch = labelled(bank, 0, pairs=2)
-    for _ in range(20 if method == "matchnet" else 5):  # its metric has everything to learn
+    for _ in range(5):
         loss = objective(model, batch)["loss"]
         optimizer.zero_grad()
         loss.backward()

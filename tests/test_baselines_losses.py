@@ -124,6 +124,19 @@ def test_solar_compares_squared_distances_to_common_negatives(case: tuple) -> No
     assert found.item() == pytest.approx(np.mean(expected), rel=1e-5)
 
 
+def test_solar_averages_its_triplets_over_all_negatives_of_a_match(case: tuple) -> None:
+    x, unmatched, first, second = case
+    squared = euclid(x) ** 2
+    expected = [
+        max(0.0, 1.25 + squared[i, j] - squared[i, k])
+        for i, j in zip(first, second, strict=True)
+        for k in range(COUNT)
+        if unmatched[i, k]
+    ]
+    found = losses.averaged_triplet_loss(*tensors(squared, unmatched, first, second), margin=1.25)
+    assert found.item() == pytest.approx(np.mean(expected), rel=1e-5)
+
+
 def test_arcface_adds_its_margin_to_the_right_angle_only() -> None:
     rng = np.random.default_rng(1)
     cosine, identity = rng.uniform(-0.9, 0.9, (6, 4)), np.array([0, 3, 2, 2, -1, 1])
@@ -172,6 +185,7 @@ def test_patches_without_negatives_cost_nothing(seed: int) -> None:
         losses.triplet_margin_loss(distance[first, second], negative, 1.0),
         losses.exponential_triplet_loss(distance[first, second], negative),
         losses.second_order_similarity(distance.square(), nobody, first, second),
+        losses.averaged_triplet_loss(distance.square(), nobody, first, second, 1.25),
     ):
         assert loss.item() == 0
         loss.backward(retain_graph=True)

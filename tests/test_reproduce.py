@@ -20,12 +20,13 @@ from robustmat.experiments import reproduce as module
 from robustmat.experiments import tables_values
 from robustmat.experiments.reproduce import Settings, Workspace, reproduce
 from robustmat.experiments.reproduce_budget import steps_within
-from robustmat.experiments.reproduce_plan import Cell, fingerprint, load_config, make_first, make_tests
+from robustmat.experiments.reproduce_plan import Cell, fingerprint, first_of, load_config, make_first, make_tests
 from robustmat.experiments.tables import TABLES, Row, Training, choose_rows, choose_table, make_row
 from robustmat.experiments.tables_make import write_table
 from robustmat.experiments.tables_paper import PAPER, paper_figures
 from robustmat.experiments.tables_values import COLUMNS, Entry, Line, Section, make_section, mean_section
 from robustmat.experiments.tables_write import section_table
+from robustmat.models.baselines import BASELINES
 from small_world import drive, make_boards
 
 QUICK: dict[str, Any] = {
@@ -265,6 +266,14 @@ def test_what_is_learned_first_is_learned_once_and_gone_on_from(streets: list[La
         assert f"--start {tmp_path / 'runs' / method}--{first.name}--s0" in header["provenance"]["command"]
     cell = Cell("hardnet", tests[0], "clean", 0, "same")
     assert cell.path(tmp_path) != Cell("hardnet", plain[0], "clean", 0, "same").path(tmp_path)
+
+
+def test_who_begins_with_learned_weights_learns_nothing_first(streets: list[LandmarkDataset]) -> None:
+    first = make_first(streets[:1], streets[2:], None)
+    side = make_tests(streets[1:2], [], streets[2:], first=first)[0].side
+    begins = {name: first_of(make_row(name).training, side) for name in (*BASELINES, "robustmat", "street")}
+    assert {name for name, before in begins.items() if before is None} == {"solar", "delg", "cvnet", "street"}
+    assert {before.name for before in begins.values() if before} == {first.name}
 
 
 def test_rows_of_one_name_must_mean_one_training(streets: list[LandmarkDataset], tmp_path: Path) -> None:

@@ -88,10 +88,18 @@ def test_cells_overlap_and_together_see_every_pixel_alike() -> None:
 def test_a_weight_is_learned_as_a_share_of_itself() -> None:
     likeness = Likeness({"energy": 2, "colour": 2})
     a = torch.tensor([[1.0, 0, 1, 0]])
-    assert likeness(a, a).item() == pytest.approx(30 * 0.1 + 3 * 0.5, abs=1e-5)
+    assert likeness(a, a).item() == pytest.approx(30 * 0.1 + 3 * 0.3, abs=1e-5)
     with torch.no_grad():
         likeness.power += torch.tensor([0.0, 0.1])
-    assert likeness(a, a).item() == pytest.approx(30 * 0.1 + 3 * 2.71828 * 0.5, abs=1e-4)
+    assert likeness(a, a).item() == pytest.approx(30 * 0.1 + 3 * 2.71828 * 0.3, abs=1e-4)
+
+
+def test_opposite_colours_say_no_more_than_unrelated_ones() -> None:
+    likeness = Likeness({"colour": 2})
+    warm = torch.tensor([[1.0, 0]])
+    cold, other = -warm, torch.tensor([[0.0, 1]])
+    assert torch.equal(likeness(warm, cold), likeness(warm, other))
+    assert likeness(warm, warm) > likeness(warm, other)
 
 
 def test_filters_ignore_a_flat_patch_and_cancel_over_all_directions() -> None:

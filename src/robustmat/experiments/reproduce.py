@@ -25,6 +25,7 @@ from robustmat.experiments.reproduce_plan import (
     Test,
     config_digest,
     digest,
+    first_of,
     is_finished,
     keep_plan,
     keep_steps,
@@ -96,7 +97,7 @@ class Workspace:
                 counted = steps_within(load_config(training, seed, None), learned, budget)
                 self.plan = keep_steps(self.path, name, counted)
             steps = self.plan["steps"][name]
-        return load_config(training, seed, steps, rate=GOING_ON if side.first else 1.0)
+        return load_config(training, seed, steps, rate=GOING_ON if first_of(training, side) else 1.0)
 
 
 def reproduce(table: Table, rows: Sequence[Row], tests: Sequence[Test], workspace: Workspace) -> Found:
@@ -130,9 +131,10 @@ def train_missing(workspace: Workspace, training: Training, config: RunConfig, s
     if is_finished(out, config):
         return out
     start: str | Path | None = training.start
-    if side.first and not start:
-        before = workspace.config(training, side.first, FIRST_SEED)
-        start = train_missing(workspace, training, before, side.first, FIRST_SEED)
+    first = first_of(training, side)
+    if first:
+        before = workspace.config(training, first, FIRST_SEED)
+        start = train_missing(workspace, training, before, first, FIRST_SEED)
     workspace.tell(f"training {training.key} on {side.name}, seed {seed}, {config.steps} steps")
     options: dict[str, Any] = {
         "resume": (out / "run.json").exists(),
@@ -231,7 +233,7 @@ def train_command(training: Training, side: Side, config: RunConfig, out: Path, 
     more = f" --variant {variant}" if variant else ""
     more += f" --start {start}" if start else ""
     rest = {key: value for key, value in training.changes.items() if key != "variant"}
-    rest |= {"learning_rate": config.learning_rate} if side.first else {}
+    rest |= {"learning_rate": config.learning_rate} if first_of(training, side) else {}
     note = f"  # with {rest}" if rest else ""
     head = f"robustmat train {training.config} {data}{held}{more}"
     return f"{head} --seed {config.seed} --steps {config.steps} --out {out}{note}"

@@ -16,6 +16,7 @@ from robustmat.dataset.store import LandmarkDataset
 from robustmat.errors import DataError
 from robustmat.experiments.tables import Row, Training
 from robustmat.files import read_json, write_json
+from robustmat.models.baselines import BASELINES
 from robustmat.models.weights import find_checkpoint
 from robustmat.training.baseline_config import BaselineTrainingConfig, is_baseline_config, load_baseline_config
 from robustmat.training.config import RunConfig, load_training_config
@@ -113,6 +114,12 @@ def make_first(data: Sequence[LandmarkDataset], validation: Sequence[LandmarkDat
     """What all methods learn from before they meet a side's own drives."""
     name = f"first-{digest([it.name for it in data])[:4]}"
     return Side(name, tuple(data), tuple(validation), budget=budget)
+
+
+def first_of(training: Training, side: Side) -> Side | None:
+    """What a training learns from before; one that begins with ImageNet weights or a checkpoint has learned already."""
+    known = BASELINES.get(training.config)
+    return None if training.start or (known and known.pretrained) else side.first
 
 
 def load_config(training: Training, seed: int, steps: int | None, *, rate: float = 1.0) -> RunConfig:

@@ -80,7 +80,7 @@ def unlearned_sizes(orientations: int, colours: bool) -> dict[str, int]:
 
 
 START = {"energy": 30.0, "colour": 3.0}  # weights, about what real drives ask for
-TYPICAL = {"energy": 0.9, "colour": 0.5}  # likeness of two patches of the same kind of thing
+TYPICAL = {"energy": 0.9, "colour": 0.7}  # likeness of two patches of the same kind of thing
 HASTE = 10.0
 
 
@@ -102,7 +102,8 @@ class Likeness(nn.Module):
         parts = zip(self.sizes, self.power, torch.split(a, sizes, dim=1), torch.split(b, sizes, dim=1), strict=True)
         for name, power, first, second in parts:
             weight = self.emphasis * START[name] * (HASTE * power).exp()
-            said = said + weight * (first @ second.T - TYPICAL[name])
+            # Unlike colours say nothing more than dull ones: another light makes them so on one and the same object.
+            said = said + weight * ((first @ second.T).clamp(min=0) - TYPICAL[name])
         return said
 
 

@@ -37,6 +37,15 @@ def triplet_margin_loss(positive: Tensor, negative: Tensor, margin: float, power
     return F.relu(margin + positive[usable] - negative[usable]).pow(power).mean()
 
 
+def averaged_triplet_loss(squared: Tensor, unmatched: Tensor, first: Tensor, second: Tensor, margin: float) -> Tensor:
+    """SOLAR: max(0, margin + positive - negative) of squared distances, the mean over each match's many negatives."""
+    wrong = unmatched[first]  # [P, N]
+    if not wrong.any():
+        return squared.sum() * 0
+    missed = F.relu(margin + squared[first, second][:, None] - squared[first])
+    return missed[wrong].mean()
+
+
 def exponential_triplet_loss(positive: Tensor, negative: Tensor) -> Tensor:
     """Exp-TLoss: exp(positive - negative), no margin; the harder a triplet, the more its slope weighs."""
     usable = negative.isfinite()

@@ -23,6 +23,7 @@ from robustmat.models.baselines.matchnet import MatchNet
 from robustmat.models.baselines.protocol import PatchMatcher
 from robustmat.training.baseline_batches import LabelledPatches
 from robustmat.training.baseline_losses import (
+    averaged_triplet_loss,
     contrastive_margin_loss,
     distances,
     exponential_triplet_loss,
@@ -129,8 +130,7 @@ def hynet(model: PatchMatcher, batch: LabelledPatches, config: ObjectiveConfig) 
 
 def solar(model: PatchMatcher, batch: LabelledPatches, config: ObjectiveConfig) -> Losses:
     squared = _distances(model.embed(batch.patches)).square()
-    positive, negative = _triplets(squared, batch, config)
-    triplet = triplet_margin_loss(positive, negative, config.margin)
+    triplet = averaged_triplet_loss(squared, batch.unmatched, batch.first, batch.second, config.margin)
     agreement = second_order_similarity(squared, batch.unmatched, batch.first, batch.second)
     loss = triplet + config.second_order_weight * agreement
     return {"triplet": triplet, "second_order": agreement, "loss": loss}
@@ -143,7 +143,8 @@ class DelgObjective(nn.Module):
     def __init__(self, config: ObjectiveConfig, model: Delg, identities: int) -> None:
         super().__init__()
         self.config = config
-        self.classes = nn.Parameter(torch.randn(identities, model.config.embedding_dim))
+        # Short, so that they turn quickly: only their directions count.
+        self.classes = nn.Parameter(0.1 * F.normalize(torch.randn(identities, model.config.embedding_dim), dim=1))
         self.scale = nn.Parameter(torch.tensor(config.scale))
         self.decode = nn.Conv2d(model.config.local_dim, MIDDLE_CHANNELS, 1)
         self.classify_local = nn.Linear(MIDDLE_CHANNELS, identities)

@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import lightning
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from robustmat.dataset.batches import Batch, PatchBank, Progress
+from robustmat.dataset.patches import to_input
 from robustmat.dataset.store import LandmarkDataset
 from robustmat.errors import ConfigError
 from robustmat.evaluation.decide import embed_sample, fit_decision
@@ -42,7 +45,7 @@ class BaselineModule(lightning.LightningModule):
         super().__init__()
         self.config, self.bank = config, bank
         self.model = make_baseline(config.method, config.model)
-        self.model.warm_start()
+        self.model.warm_start(some_patches(bank, config))
         identities = 1 + max(int(frame.identity.max()) for frame in bank.truth.frames)
         self.objective = make_objective(config.method, config.objective, self.model, identities)
 
@@ -105,6 +108,18 @@ def train_baseline(
         write_examples(out / folder, examples)
     add_steps(out / "best", judge, fit_box_geometry(examples, config.seed))
     return out / "best"
+
+
+def some_patches(bank: PatchBank, config: BaselineTrainingConfig, count: int = 1024) -> Tensor:
+    """Patches of frames drawn at random, as the network wants them: [N, I, S, S]."""
+    rng = np.random.default_rng(config.seed)
+    drawn: list[NDArray[np.uint8]] = []
+    for frame in rng.permutation(len(bank.patches)):
+        views = bank.patches[frame]
+        drawn.append(views[rng.integers(len(views))])
+        if sum(map(len, drawn)) >= count:
+            break
+    return torch.from_numpy(to_input(np.concatenate(drawn)[:count], config.model.patch))
 
 
 def load_weights(model: PatchMatcher, start: BaselineCheckpoint) -> None:

@@ -21,10 +21,11 @@ from robustmat.models.baselines.sosnet import SOSNet
 
 @dataclass(frozen=True)
 class Baseline:
-    """A method: how its configuration is read, how its model is made."""
+    """A method: how its configuration is read, how its model is made, whether it begins with ImageNet weights."""
 
     config: type[BaselineConfig]
     model: type[PatchMatcher]
+    pretrained: bool = False
 
 
 BASELINES: dict[str, Baseline] = {
@@ -34,9 +35,9 @@ BASELINES: dict[str, Baseline] = {
     "sosnet": Baseline(BaselineConfig, SOSNet),
     "exp-tloss": Baseline(BaselineConfig, ExpTLoss),
     "hynet": Baseline(BaselineConfig, HyNet),
-    "solar": Baseline(BaselineConfig, Solar),
-    "delg": Baseline(DelgConfig, Delg),
-    "cvnet": Baseline(CVNetConfig, CVNet),
+    "solar": Baseline(BaselineConfig, Solar, pretrained=True),
+    "delg": Baseline(DelgConfig, Delg, pretrained=True),
+    "cvnet": Baseline(CVNetConfig, CVNet, pretrained=True),
 }
 
 

@@ -73,8 +73,9 @@ class CVNet(PatchMatcher):
         )
         self.decide = nn.Linear(widths[-1], 1)
 
-    def warm_start(self) -> None:
+    def warm_start(self, patches: Tensor) -> None:
         self.backbone.load_imagenet()
+        self.descriptor.whiten_by(lambda some: self.backbone(some)[1], patches[:, :3])
 
     def embed(self, patches: Tensor) -> Tensor:
         _, maps = self.backbone(patches)

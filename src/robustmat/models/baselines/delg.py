@@ -3,8 +3,9 @@
 Kept: generalised-mean pooling and whitening for the global descriptor, margin softmax (ArcFace) over the training
 side's objects as classes, local features from a shallower map by an autoencoder, an attention that says where to look,
 no gradient from the local branch into the backbone. Smaller: EfficientNet-Lite0 (see backbone.py), local features of
-32 numbers in 64 places. DELG re-ranks by a geometric check of the local matches; between two crops of one object the
-attention-weighted similarity of the best local matches takes its place and is averaged with the global cosine.
+32 numbers in 64 places, less the quarter with the least attention. DELG re-ranks by the local matches that agree on one
+geometry; both crops are cut along their boxes, so that mutual nearest neighbours agree here if they lie within a cell
+of each other. Their share, weighed by similarity, is averaged with the global cosine.
 """
 
 import torch
@@ -24,6 +25,8 @@ from robustmat.models.baselines.protocol import BaselineConfig, PatchMatcher
 class DelgConfig(BaselineConfig):
     local_dim: int = 32
     attention_hidden: int = 64
+    attended: float = 0.75  # of the cells, those with the most attention
+    reach: int = 1  # cells, between the places of a local match
 
 
 class Delg(PatchMatcher):
@@ -45,8 +48,9 @@ class Delg(PatchMatcher):
             nn.Softplus(),
         )
 
-    def warm_start(self) -> None:
+    def warm_start(self, patches: Tensor) -> None:
         self.backbone.load_imagenet()
+        self.descriptor.whiten_by(lambda some: self.backbone(some)[1], patches[:, :3])
 
     def parts(self, patches: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Global descriptor [N, D], local features [N, C', H, W], attention [N, 1, H, W], the map they come from."""
@@ -68,10 +72,26 @@ class Delg(PatchMatcher):
         return (whole_a @ whole_b.T + self.local_similarity(a, b)) / 2
 
     def local_similarity(self, a: Tensor, b: Tensor) -> Tensor:
-        """How well each place that one patch attends to is found in the other, averaged both ways: [A, B]."""
+        """How much of either patch is found in the other, at about the same place: [A, B]."""
         dim = self.config.local_dim
-        (local_a, weight_a), (local_b, weight_b) = ((it[:, 1:, :dim], it[:, 1:, dim]) for it in (a, b))
-        cosine = torch.einsum("ahd,bkd->abhk", local_a, local_b)
-        found_a = (cosine.amax(dim=3) * weight_a[:, None]).sum(dim=2)
-        found_b = (cosine.amax(dim=2) * weight_b[None]).sum(dim=2)
-        return (found_a + found_b) / 2
+        cosine = torch.einsum("ahd,bkd->abhk", a[:, 1:, :dim], b[:, 1:, :dim])
+        seen_a, seen_b = (self._attended(it[:, 1:, dim]) for it in (a, b))
+        cosine = cosine.masked_fill(~(seen_a[:, None, :, None] & seen_b[None, :, None]), 0.0)
+        mutual = (cosine == cosine.amax(dim=3, keepdim=True)) & (cosine == cosine.amax(dim=2, keepdim=True))
+        found = torch.where(mutual & self._near(cosine.shape[2], cosine.device), cosine.clamp(min=0), 0.0)
+        return found.sum(dim=(2, 3)) / self._count(cosine.shape[2])
+
+    def _attended(self, attention: Tensor) -> Tensor:
+        """The cells with the most attention: [N, HW]."""
+        best = attention.topk(self._count(attention.shape[1]), dim=1).indices
+        return torch.zeros_like(attention, dtype=torch.bool).scatter_(1, best, True)
+
+    def _count(self, cells: int) -> int:
+        return max(1, round(self.config.attended * cells))
+
+    def _near(self, cells: int, device: torch.device) -> Tensor:
+        """Which two cells are within reach of each other: [HW, HW]."""
+        side = round(cells**0.5)
+        row, column = torch.arange(cells, device=device) // side, torch.arange(cells, device=device) % side
+        apart = torch.maximum((row[:, None] - row).abs(), (column[:, None] - column).abs())
+        return apart <= self.config.reach

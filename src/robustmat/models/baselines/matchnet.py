@@ -16,6 +16,7 @@ from robustmat.models.baselines.inputs import by_view, grey, views
 from robustmat.models.baselines.protocol import BaselineConfig, PatchMatcher
 
 SIDE = 64
+SOME = 64  # patches to see how far two may differ
 
 
 class MatchNetConfig(BaselineConfig):
@@ -51,6 +52,21 @@ class MatchNet(PatchMatcher):
             nn.ReLU(),
             nn.Linear(config.hidden, 1),
         )
+
+    @torch.no_grad()
+    def warm_start(self, patches: Tensor) -> None:
+        """The metric network starts out by saying "the less they differ, the likelier", about even on the whole: from
+        random weights it would first have to find out that its input is two of a kind."""
+        first, second, last = (cast(nn.Linear, self.metric[number]) for number in (0, 2, 4))
+        one, other = first.weight.chunk(2, dim=1)
+        other.copy_(-one)
+        second.weight.abs_()
+        last.weight.abs_().neg_()
+        some = self.embed(patches[:SOME])
+        logits = self.pair_logits(some[:, None].expand(-1, len(some), -1), some[None].expand(len(some), -1, -1))
+        spread = logits.std().clamp(min=1e-6)
+        last.weight /= spread
+        last.bias.copy_((last.bias - logits.mean()) / spread)
 
     def embed(self, patches: Tensor) -> Tensor:
         # Around zero, as the paper centres and scales its grey values.

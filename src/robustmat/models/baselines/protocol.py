@@ -35,8 +35,9 @@ class PatchMatcher(nn.Module):
         """Scores of all pairs of two sets of embeddings, higher is likelier: [A, B]."""
         raise NotImplementedError
 
-    def warm_start(self) -> None:
-        """Load what a method starts its training from; checkpoints bring everything with them."""
+    def warm_start(self, patches: Tensor) -> None:
+        """Load what a method starts its training from, and suit it to some patches [N, 3, S, S] of the training side;
+        checkpoints bring everything with them."""
 
     def forward(self, patches: Tensor) -> Tensor:
         return self.embed(patches)

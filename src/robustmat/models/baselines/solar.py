@@ -47,13 +47,16 @@ class Solar(Descriptor):
         self.last_attention = SecondOrderAttention(LAST_CHANNELS, reduction=8)
         self.descriptor = GlobalDescriptor(LAST_CHANNELS, config.embedding_dim)
 
-    def warm_start(self) -> None:
+    def warm_start(self, patches: Tensor) -> None:
         self.backbone.load_imagenet()
+        self.descriptor.whiten_by(self._maps, patches[:, :3])
 
     def embed(self, patches: Tensor) -> Tensor:
         return by_view(patches, self._embed)  # [N, D]
 
     def _embed(self, patches: Tensor) -> Tensor:
+        return cast(Tensor, self.descriptor(self._maps(patches)))
+
+    def _maps(self, patches: Tensor) -> Tensor:
         middle = self.middle_attention(self.backbone.middle(patches))
-        last = self.last_attention(self.backbone.last(middle))
-        return cast(Tensor, self.descriptor(torch.relu(last)))
+        return torch.relu(self.last_attention(self.backbone.last(middle)))
