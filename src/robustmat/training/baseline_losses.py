@@ -39,11 +39,8 @@ def triplet_margin_loss(positive: Tensor, negative: Tensor, margin: float, power
 
 def averaged_triplet_loss(squared: Tensor, unmatched: Tensor, first: Tensor, second: Tensor, margin: float) -> Tensor:
     """SOLAR: max(0, margin + positive - negative) of squared distances, the mean over each match's many negatives."""
-    wrong = unmatched[first]  # [P, N]
-    if not wrong.any():
-        return squared.sum() * 0
-    missed = F.relu(margin + squared[first, second][:, None] - squared[first])
-    return missed[wrong].mean()
+    negative = torch.where(unmatched[first], squared[first], torch.inf)  # [P, N]
+    return triplet_margin_loss(squared[first, second][:, None].expand_as(negative), negative, margin)
 
 
 def exponential_triplet_loss(positive: Tensor, negative: Tensor) -> Tensor:

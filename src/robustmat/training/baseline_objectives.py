@@ -51,7 +51,7 @@ class ObjectiveConfig(Config):
     negatives_share: float = Field(default=0.2, gt=0, le=1)  # of a step's, among which triplets take the hardest
     hybrid_weight: NonNegativeFloat = 2.0  # HyNet's alpha
     norm_weight: NonNegativeFloat = 0.1  # HyNet's gamma
-    second_order_weight: NonNegativeFloat = 1.0  # SOSNet 1, SOLAR 10
+    second_order_weight: NonNegativeFloat = 1.0  # SOSNet and SOLAR
     scale: PositiveFloat = 16.0  # of DELG's cosines at the start; learned
     reconstruction_weight: NonNegativeFloat = 10.0  # DELG's autoencoder
     temperature: PositiveFloat = 0.1  # CVNet's contrastive term

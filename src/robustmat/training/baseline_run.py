@@ -45,7 +45,6 @@ class BaselineModule(lightning.LightningModule):
         super().__init__()
         self.config, self.bank = config, bank
         self.model = make_baseline(config.method, config.model)
-        self.model.warm_start(some_patches(bank, config))
         identities = 1 + max(int(frame.identity.max()) for frame in bank.truth.frames)
         self.objective = make_objective(config.method, config.objective, self.model, identities)
 
@@ -96,6 +95,8 @@ def train_baseline(
         module = BaselineModule(config, bank)
     if start:
         load_weights(module.model, start)
+    else:
+        module.model.warm_start(some_patches(bank, config))
 
     def save(folder: str, decisions: dict[str, Decision], steps: int) -> None:
         came_from = provenance.model_copy(update={"steps": steps})

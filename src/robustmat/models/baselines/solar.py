@@ -1,8 +1,9 @@
 """SOLAR (Ng et al., ECCV 2020): second-order attention inside the network, second-order similarity in the loss.
 
 Kept: self-attention blocks over the map's cells at two depths, generalised-mean pooling, a whitening layer, triplet
-loss on squared distances (margin 1.25) plus the second-order similarity term. Smaller: EfficientNet-Lite0 instead of
-ResNet-101 (see backbone.py), 128 numbers instead of 2,048, the hardest negative of the batch instead of a mined pool.
+loss on squared distances (margin 1.25), averaged over negatives, plus the second-order similarity term. Smaller:
+EfficientNet-Lite0 instead of ResNet-101 (see backbone.py), 128 numbers instead of 2,048, all negatives of the batch
+instead of a mined pool.
 """
 
 from typing import cast
