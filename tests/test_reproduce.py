@@ -18,15 +18,27 @@ from robustmat.evaluation.metrics import measure
 from robustmat.evaluation.predictions import read_predictions
 from robustmat.experiments import reproduce as module
 from robustmat.experiments import tables_values
-from robustmat.experiments.reproduce import Settings, Workspace, reproduce
+from robustmat.experiments.reproduce import Settings, Workspace, reproduce, train_missing
 from robustmat.experiments.reproduce_budget import steps_within
-from robustmat.experiments.reproduce_plan import Cell, fingerprint, first_of, load_config, make_first, make_tests
+from robustmat.experiments.reproduce_plan import (
+    Cell,
+    fingerprint,
+    first_of,
+    is_finished,
+    learned_by,
+    load_config,
+    make_first,
+    make_tests,
+)
 from robustmat.experiments.tables import TABLES, Row, Training, choose_rows, choose_table, make_row
 from robustmat.experiments.tables_make import write_table
 from robustmat.experiments.tables_paper import PAPER, paper_figures
 from robustmat.experiments.tables_values import COLUMNS, Entry, Line, Section, make_section, mean_section
 from robustmat.experiments.tables_write import section_table
 from robustmat.models.baselines import BASELINES
+from robustmat.models.baselines.matchnet import MatchNet
+from robustmat.models.baselines.weights import load_baseline
+from robustmat.training.baseline_config import load_baseline_config
 from small_world import drive, make_boards
 
 QUICK: dict[str, Any] = {
@@ -268,12 +280,39 @@ def test_what_is_learned_first_is_learned_once_and_gone_on_from(streets: list[La
     assert cell.path(tmp_path) != Cell("hardnet", plain[0], "clean", 0, "same").path(tmp_path)
 
 
-def test_who_begins_with_learned_weights_learns_nothing_first(streets: list[LandmarkDataset]) -> None:
+def test_who_gains_nothing_by_towns_is_suited_to_them_and_learns_from_the_drives(
+    streets: list[LandmarkDataset], tmp_path: Path
+) -> None:
     first = make_first(streets[:1], streets[2:], None)
-    side = make_tests(streets[1:2], [], streets[2:], first=first)[0].side
-    begins = {name: first_of(make_row(name).training, side) for name in (*BASELINES, "robustmat", "street")}
-    assert {name for name, before in begins.items() if before is None} == {"solar", "delg", "cvnet", "street"}
-    assert {before.name for before in begins.values() if before} == {first.name}
+    side = make_tests(streets[1:2], [], streets[2:], first=first, also=streets[:1])[0].side
+    trainings = {name: make_row(name).training for name in (*BASELINES, "robustmat", "street")}
+    assert {name for name, it in trainings.items() if first_of(it, side) is None} == {"street"}
+    assert {name for name, it in trainings.items() if learned_by(it, side) == side.data} == {
+        "matchnet",
+        "solar",
+        "delg",
+        "cvnet",
+    }
+    assert learned_by(trainings["hardnet"], side) == (*streets[1:2], *streets[:1])
+    workspace = Workspace(tmp_path, Settings(seeds=(0,), steps=3))
+    for name, steps, rate in (("hardnet", 3, 0.3), ("solar", 0, 1.0)):
+        assert workspace.first_config(trainings[name], first).steps == steps
+        shipped = load_baseline_config(name).learning_rate
+        assert workspace.config(trainings[name], side, 0).learning_rate == pytest.approx(rate * shipped)
+
+
+def test_no_steps_suit_a_method_to_its_data(streets: list[LandmarkDataset], tmp_path: Path) -> None:
+    small = {"model": {"patch": {"size": 32, "margin": 2}, "hidden": 16}}
+    training = Training("matchnet", "matchnet", QUICK | small)
+    first = make_first(streets[:1], streets[2:], None)
+    workspace = Workspace(tmp_path, Settings(seeds=(0,), steps=3))
+    config = workspace.first_config(training, first)
+    run = train_missing(workspace, training, config, first, 0)
+    assert is_finished(run, config)
+    model = load_baseline(run).model
+    assert isinstance(model, MatchNet)
+    one, other = model.metric[0].weight.chunk(2, dim=1)  # type: ignore[union-attr, operator]
+    assert torch.equal(one, -other)  # a distance still: nothing was learned
 
 
 def test_rows_of_one_name_must_mean_one_training(streets: list[LandmarkDataset], tmp_path: Path) -> None:

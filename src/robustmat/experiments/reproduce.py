@@ -26,9 +26,12 @@ from robustmat.experiments.reproduce_plan import (
     config_digest,
     digest,
     first_of,
+    going_on,
     is_finished,
     keep_plan,
     keep_steps,
+    learned_by,
+    learns_from_towns,
     load_config,
     run_folder,
     trainings_of,
@@ -93,11 +96,17 @@ class Workspace:
         if budget is not None:
             name = f"{training.key}--{side.name}"
             if name not in self.plan["steps"]:
-                learned, _ = choose_validation(side.data, side.validation)
+                learned, _ = choose_validation(learned_by(training, side), side.validation)
                 counted = steps_within(load_config(training, seed, None), learned, budget)
                 self.plan = keep_steps(self.path, name, counted)
             steps = self.plan["steps"][name]
-        return load_config(training, seed, steps, rate=GOING_ON if first_of(training, side) else 1.0)
+        return load_config(training, seed, steps, rate=GOING_ON if going_on(training, side) else 1.0)
+
+    def first_config(self, training: Training, first: Side) -> RunConfig:
+        """How a training learns from what comes first, or is suited to it."""
+        if not learns_from_towns(training):
+            return load_config(training, FIRST_SEED, 0)
+        return self.config(training, first, FIRST_SEED)
 
 
 def reproduce(table: Table, rows: Sequence[Row], tests: Sequence[Test], workspace: Workspace) -> Found:
@@ -133,7 +142,7 @@ def train_missing(workspace: Workspace, training: Training, config: RunConfig, s
     start: str | Path | None = training.start
     first = first_of(training, side)
     if first:
-        before = workspace.config(training, first, FIRST_SEED)
+        before = workspace.first_config(training, first)
         start = train_missing(workspace, training, before, first, FIRST_SEED)
     workspace.tell(f"training {training.key} on {side.name}, seed {seed}, {config.steps} steps")
     options: dict[str, Any] = {
@@ -145,10 +154,10 @@ def train_missing(workspace: Workspace, training: Training, config: RunConfig, s
     }
     if isinstance(config, BaselineTrainingConfig):
         begin = load_baseline(start) if start else None
-        train_baseline(config, side.data, side.validation, out, start=begin, **options)
+        train_baseline(config, learned_by(training, side), side.validation, out, start=begin, **options)
     elif isinstance(config, TrainingConfig):
         shipped = load_checkpoint(start) if start else None
-        train(config, side.data, side.validation, out, start=shipped, **options)
+        train(config, learned_by(training, side), side.validation, out, start=shipped, **options)
     return out
 
 
@@ -211,7 +220,7 @@ def trained_rows(run: Path) -> list[Matcher]:
 
 def reference_rows(side: Side, seed: int) -> list[Matcher]:
     """The reference rows with their thresholds from the side's validation data, as the trained methods have theirs."""
-    learned, held_out = choose_validation(side.data, side.validation)
+    learned, held_out = choose_validation((*side.data, *side.also), side.validation)
     rows = list(make_references(examples=geometry_examples(learned, seed), seed=seed).rows)
     judge = build_validation(held_out, parse("paper:16"), seed)
     for row, embedded in zip(rows, embed_sample_with(rows, judge.sample), strict=True):
@@ -227,13 +236,13 @@ def reference_rows(side: Side, seed: int) -> list[Matcher]:
 
 def train_command(training: Training, side: Side, config: RunConfig, out: Path, start: str | Path | None = None) -> str:
     """What a user would type for the same run; changes beyond steps, seed and variant go into a TOML file."""
-    data = " ".join(f"--data {it.path}" for it in side.data)
+    data = " ".join(f"--data {it.path}" for it in learned_by(training, side))
     held = "".join(f" --val {it.path}" for it in side.validation)
     variant = training.changes.get("variant")
     more = f" --variant {variant}" if variant else ""
     more += f" --start {start}" if start else ""
     rest = {key: value for key, value in training.changes.items() if key != "variant"}
-    rest |= {"learning_rate": config.learning_rate} if first_of(training, side) else {}
+    rest |= {"learning_rate": config.learning_rate} if going_on(training, side) else {}
     note = f"  # with {rest}" if rest else ""
     head = f"robustmat train {training.config} {data}{held}{more}"
     return f"{head} --seed {config.seed} --steps {config.steps} --out {out}{note}"

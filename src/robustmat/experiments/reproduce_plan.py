@@ -28,12 +28,14 @@ REFERENCES = "references"  # stands where a training's key stands
 class Side:
     """Data to train on, and to choose checkpoint and thresholds by (empty: a part of the former is held out).
 
-    `first` is learned from before, once for all sides and seeds that share it, for `budget` minutes of its own.
+    `also` is learned from besides, and `first` before, once for all sides and seeds that share it, for `budget` minutes
+    of its own: by everyone who learns from towns.
     """
 
     name: str
     data: tuple[LandmarkDataset, ...]
     validation: tuple[LandmarkDataset, ...] = ()
+    also: tuple[LandmarkDataset, ...] = ()
     first: "Side | None" = None
     budget: float | None = None
 
@@ -61,11 +63,12 @@ class Cell:
     config: str  # digest of the training's configuration
 
     def path(self, workspace: Path) -> Path:
-        facts = [self.config, self.perturb, self.seed, *map(fingerprint, (*self.test.side.data, *self.test.data))]
-        facts += [fingerprint(it) for it in self.test.side.validation]
-        if self.test.side.first:
-            facts += [fingerprint(it) for it in self.test.side.first.data]
-        name = f"{self.training}--{self.test.side.name}--on-{self.test.name}--{self.perturb.replace(':', '')}"
+        side = self.test.side
+        facts = [self.config, self.perturb, self.seed, *map(fingerprint, (*side.data, *side.also, *self.test.data))]
+        facts += [fingerprint(it) for it in side.validation]
+        if side.first:
+            facts += [fingerprint(it) for it in side.first.data]
+        name = f"{self.training}--{side.name}--on-{self.test.name}--{self.perturb.replace(':', '')}"
         return workspace / "predictions" / f"{short(name)}--s{self.seed}--{digest(facts)}.npz"
 
 
@@ -91,9 +94,8 @@ def make_tests(
             name += f"+{len(also)}-more-{digest([it.name for it in also])[:4]}"
         if first:
             name += f"-after-{first.name}"
-        if not also:
-            return Side(name, tuple(drives), tuple(validation), first)
-        return Side(name, (*drives, *also), (*drives, *validation), first)
+        held_out = (*drives, *validation) if also else tuple(validation)
+        return Side(name, tuple(drives), held_out, tuple(also), first)
 
     if each_side:
         if len(data) < 2 and not test:
@@ -117,9 +119,23 @@ def make_first(data: Sequence[LandmarkDataset], validation: Sequence[LandmarkDat
 
 
 def first_of(training: Training, side: Side) -> Side | None:
-    """What a training learns from before; one that begins with ImageNet weights or a checkpoint has learned already."""
+    """What a training meets before its side; one that begins with a checkpoint has learned already."""
+    return None if training.start else side.first
+
+
+def learns_from_towns(training: Training) -> bool:
+    """Otherwise `first` only suits it, by no steps at all, and `also` is not for it; see `Baseline`."""
     known = BASELINES.get(training.config)
-    return None if training.start or (known and known.pretrained) else side.first
+    return known is None or known.learns_from_towns
+
+
+def going_on(training: Training, side: Side) -> bool:
+    """Whether a training learned on what comes before its side."""
+    return first_of(training, side) is not None and learns_from_towns(training)
+
+
+def learned_by(training: Training, side: Side) -> tuple[LandmarkDataset, ...]:
+    return (*side.data, *side.also) if learns_from_towns(training) else side.data
 
 
 def load_config(training: Training, seed: int, steps: int | None, *, rate: float = 1.0) -> RunConfig:
@@ -129,7 +145,7 @@ def load_config(training: Training, seed: int, steps: int | None, *, rate: float
         load = load_baseline_config
     changes: dict[str, Any] = {**training.changes, "seed": seed}
     if steps is not None:
-        changes |= {"steps": steps, "validate_every": steps}
+        changes |= {"steps": steps, "validate_every": max(1, steps)}
     if rate != 1:
         changes["learning_rate"] = rate * load(training.config, changes).learning_rate
     return load(training.config, changes)

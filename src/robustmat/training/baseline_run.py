@@ -37,6 +37,8 @@ from robustmat.training.module import make_optimizer
 from robustmat.training.run import KeepBest, check_run, choose_validation, fit, learned_from
 from robustmat.training.validation import UNDECIDED, ValidationSet
 
+NEW_LAYERS = 10  # times the learning rate, for layers that begin at random beside learned ones
+
 
 class BaselineModule(lightning.LightningModule):
     """A rival in training, with its loss and whatever the loss learns."""
@@ -62,7 +64,12 @@ class BaselineModule(lightning.LightningModule):
         return batch  # pixels travel as bytes and become tensors inside the step
 
     def configure_optimizers(self) -> Any:
-        return make_optimizer(self.parameters(), self.config)
+        adapted = [p for name in self.model.learned_elsewhere for p in self.model.get_submodule(name).parameters()]
+        new = [it for it in self.parameters() if not any(it is one for one in adapted)]
+        if not adapted:
+            return make_optimizer(new, self.config)
+        rate = NEW_LAYERS * self.config.learning_rate
+        return make_optimizer([{"params": adapted}, {"params": new, "lr": rate}], self.config)
 
 
 def train_baseline(

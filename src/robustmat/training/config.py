@@ -31,7 +31,7 @@ class RunConfig(Config):
     weight_decay: NonNegativeFloat = 0.0
     schedule: Literal["constant", "cosine"] = "constant"
     gradient_clip: PositiveFloat = 1.0
-    steps: PositiveInt = 1000
+    steps: NonNegativeInt = 1000  # none: only what comes before and after them
     validate_every: PositiveInt = 100
     frame_pairs_per_step: PositiveInt = 6
     perturbations: tuple[str, ...] = Field(default=("clean", "paper:19", "paper:16", "paper:13"), min_length=1)

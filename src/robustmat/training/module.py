@@ -6,7 +6,7 @@ from typing import Any
 
 import lightning
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from robustmat.dataset.batches import Batch
 from robustmat.dataset.patches import to_input
@@ -62,8 +62,8 @@ class TrainingModule(lightning.LightningModule):
         return make_optimizer([it for it in self.model.parameters() if it.requires_grad], self.config)
 
 
-def make_optimizer(parameters: Iterable[nn.Parameter], config: RunConfig) -> Any:
-    """The optimizer, with its schedule where there is one, as lightning wants it."""
+def make_optimizer(parameters: Iterable[Any], config: RunConfig) -> Any:
+    """The optimizer of parameters or groups of them, with its schedule where there is one, as lightning wants it."""
     kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[config.optimizer]
     optimizer = kind(parameters, lr=config.learning_rate, weight_decay=config.weight_decay)
     if config.schedule == "constant":

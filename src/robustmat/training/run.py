@@ -120,6 +120,10 @@ def fit(
     bar: bool,
 ) -> None:
     """Run the steps that are left; `record` is written when training begins."""
+    write_json(out / "run.json", record)
+    if not config.steps:
+        keeper.keep(0)
+        return
     callbacks: list[Any] = [keeper, TQDMProgressBar(refresh_rate=5)] if bar else [keeper]
     with quiet_lightning():
         trainer = lightning.Trainer(
@@ -137,7 +141,6 @@ def fit(
         )
         loader = DataLoader(_Steps(trainer, bank, config), batch_size=None)
         last = out / "last.ckpt"
-        write_json(out / "run.json", record)
         trainer.fit(module, loader, ckpt_path=last if resume and last.is_file() else None, weights_only=True)
 
 
@@ -231,17 +234,22 @@ class KeepBest(lightning.Callback):
         step, config = trainer.global_step, self.config
         if step % config.validate_every and step < config.steps:
             return
-        decisions, metrics = self.judge()
+        metrics = self.keep(step)
         for logger in trainer.loggers:
             logger.log_metrics({f"validation/{name}": value for name, value in metrics.items()}, step)
         pl_module.log("validation ROC AUC", metrics["roc_auc"], prog_bar=True, logger=False)
+        with replacing(self.out / "last.ckpt") as temporary:
+            trainer.save_checkpoint(temporary)
+
+    def keep(self, step: int) -> dict[str, float]:
+        """Validate, and write the checkpoint if it is the best one or the last one."""
+        decisions, metrics = self.judge()
         if metrics["roc_auc"] >= self.best_roc_auc:  # of equals, the one that has trained longer
             self.best_roc_auc = metrics["roc_auc"]
             self.save("best", decisions, step)
-        if step == config.steps:
+        if step == self.config.steps:
             self.save("final", decisions, step)
-        with replacing(self.out / "last.ckpt") as temporary:
-            trainer.save_checkpoint(temporary)
+        return metrics
 
 
 @contextmanager

@@ -21,23 +21,27 @@ from robustmat.models.baselines.sosnet import SOSNet
 
 @dataclass(frozen=True)
 class Baseline:
-    """A method: how its configuration is read, how its model is made, whether it begins with ImageNet weights."""
+    """A method: how its configuration is read, how its model is made, whether simulated streets teach it something.
+
+    Features of photographs, or of nothing but chance with a distance on top, match real streets better before they have
+    learned from towns than after: what begins so is suited to towns (`PatchMatcher.warm_start`), not trained on them.
+    """
 
     config: type[BaselineConfig]
     model: type[PatchMatcher]
-    pretrained: bool = False
+    learns_from_towns: bool = True
 
 
 BASELINES: dict[str, Baseline] = {
     "siamesenet": Baseline(SiameseNetConfig, SiameseNet),
-    "matchnet": Baseline(MatchNetConfig, MatchNet),
+    "matchnet": Baseline(MatchNetConfig, MatchNet, learns_from_towns=False),
     "hardnet": Baseline(BaselineConfig, HardNet),
     "sosnet": Baseline(BaselineConfig, SOSNet),
     "exp-tloss": Baseline(BaselineConfig, ExpTLoss),
     "hynet": Baseline(BaselineConfig, HyNet),
-    "solar": Baseline(BaselineConfig, Solar, pretrained=True),
-    "delg": Baseline(DelgConfig, Delg, pretrained=True),
-    "cvnet": Baseline(CVNetConfig, CVNet, pretrained=True),
+    "solar": Baseline(BaselineConfig, Solar, learns_from_towns=False),
+    "delg": Baseline(DelgConfig, Delg, learns_from_towns=False),
+    "cvnet": Baseline(CVNetConfig, CVNet, learns_from_towns=False),
 }
 
 

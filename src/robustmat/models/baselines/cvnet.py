@@ -2,9 +2,10 @@
 
 Kept: a pyramid of three scales with a convolution of its own each, the correlation of every cell of one patch with
 every cell of the other for all nine pairs of scales, 4-D convolutions (centre-pivot: one 2-D kernel per side) that end
-in a match or no match, and the global descriptor, which chooses the candidates to be verified and whose cosine is
-added. Smaller: EfficientNet-Lite0 (see backbone.py), 5 x 5 cells instead of 20 x 20 and more, two 4-D layers instead of
-five, both parts trained together. The paper's order of query and key is averaged out.
+in a match or no match, on features that this part does not shape, and the global descriptor, which chooses the
+candidates to be verified and whose cosine is added. Smaller: EfficientNet-Lite0 (see backbone.py), 5 x 5 cells instead
+of 20 x 20 and more, two 4-D layers instead of five, both parts trained in one go. The paper's order of query and key is
+averaged out.
 """
 
 from itertools import pairwise
@@ -58,6 +59,7 @@ class CVNet(PatchMatcher):
     """Embeddings are [N, scales * C * cells + D]: the pyramid, cell by cell of unit length, then the descriptor."""
 
     config: CVNetConfig
+    learned_elsewhere = ("backbone", "descriptor")
 
     def __init__(self, config: CVNetConfig) -> None:
         super().__init__(config)
@@ -72,6 +74,9 @@ class CVNet(PatchMatcher):
             *(CentrePivot4d(a, b, stride=1 + (number > 0)) for number, (a, b) in enumerate(pairwise(widths)))
         )
         self.decide = nn.Linear(widths[-1], 1)
+        # Verification begins without an opinion, so that it does not disturb the global descriptor's.
+        for parameter in self.decide.parameters():
+            nn.init.zeros_(parameter)
 
     def warm_start(self, patches: Tensor) -> None:
         self.backbone.load_imagenet()
@@ -79,11 +84,11 @@ class CVNet(PatchMatcher):
 
     def embed(self, patches: Tensor) -> Tensor:
         _, maps = self.backbone(patches)
-        side, cells = maps.shape[2], self.config.cells
+        side, cells, still = maps.shape[2], self.config.cells, maps.detach()
         levels = []
         for scale, convolution in zip(SCALES, self.pyramid, strict=True):
             small = max(1, round(side * scale))
-            level = F.normalize(convolution(F.interpolate(maps, size=(small, small), mode="area")), dim=1)
+            level = F.normalize(convolution(F.interpolate(still, size=(small, small), mode="area")), dim=1)
             levels.append(F.interpolate(level, size=(cells, cells), mode="bilinear", align_corners=False))
         return torch.cat([torch.stack(levels, dim=1).flatten(1), self.descriptor(maps)], dim=1)
 

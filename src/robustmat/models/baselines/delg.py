@@ -34,6 +34,7 @@ class Delg(PatchMatcher):
     with its attention behind it."""
 
     config: DelgConfig
+    learned_elsewhere = ("backbone", "descriptor")
 
     def __init__(self, config: DelgConfig) -> None:
         super().__init__(config)

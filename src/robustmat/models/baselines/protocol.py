@@ -23,6 +23,8 @@ class PatchMatcher(nn.Module):
     same for (a, b) and, transposed, for (b, a). What a method minimises is in `training/baseline_objectives.py`.
     """
 
+    learned_elsewhere: tuple[str, ...] = ()  # modules that `warm_start` fills with what need only be adapted
+
     def __init__(self, config: BaselineConfig) -> None:
         super().__init__()
         self.config = config

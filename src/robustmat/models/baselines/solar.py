@@ -41,6 +41,8 @@ class SecondOrderAttention(nn.Module):
 
 
 class Solar(Descriptor):
+    learned_elsewhere = ("backbone", "descriptor")
+
     def __init__(self, config: BaselineConfig) -> None:
         super().__init__(config)
         self.backbone = Backbone(config.patch)
