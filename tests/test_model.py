@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 import torch
+from scipy.special import expit
 
 from models_for_tests import ALL_CONFIGS, seeded, small
 from robustmat.dataset.placement import PLACEMENT_NUMBERS
 from robustmat.matching.matcher import embed_landmarks
 from robustmat.models.presets import preset
-from robustmat.models.robustmat import Embeddings, ModelConfig, RobustMat
+from robustmat.models.robustmat import Embeddings, ModelConfig, PairLogits, RobustMat
 from robustmat.models.summary import summarize
 from robustmat.models.vertex import VERTEX_FIELDS
 from robustmat.types import CATEGORIES, Landmark
@@ -66,6 +67,15 @@ def test_score_is_symmetric_and_in_range(config: ModelConfig) -> None:
         assert torch.allclose(forward, backward.T, atol=1e-6)
         assert forward.std() > 0
         assert 0 <= forward.min() <= forward.max() <= (2 if config.score == "both" and evidence == "pair" else 1)
+
+
+@pytest.mark.parametrize("weight", [1.0, 0.02])
+def test_the_graphs_half_of_the_score_counts_as_much_as_the_configuration_says(weight: float) -> None:
+    config = small(graph_weight=weight)
+    logits = PairLogits(*torch.randn(3, 4, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64))
+    r, d, back = (expit(it.numpy()) for it in (logits.vertex, logits.graph_ab, logits.graph_ba))
+    np.testing.assert_allclose(RobustMat(config).score(logits).numpy(), r + weight * (d + back) / 2, atol=1e-12)
+    assert config.highest_score("pair") == 1 + weight
 
 
 @every_config

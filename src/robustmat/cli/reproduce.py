@@ -28,7 +28,7 @@ def reproduce(
     ] = None,
     first: Annotated[
         list[Path] | None,
-        typer.Option(help="Data that every method learns from first, once for both directions and all seeds."),
+        typer.Option(help="Data that methods learn from first, or are suited to: once for both ways and all seeds."),
     ] = None,
     first_budget: Annotated[
         float | None, typer.Option(min=0.01, help="Minutes of one core for that; as many as --budget unless given.")

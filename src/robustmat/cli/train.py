@@ -21,7 +21,9 @@ def train(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
     seed: Annotated[int | None, typer.Option(min=0, help="Instead of the configuration's.")] = None,
-    steps: Annotated[int | None, typer.Option(help="Instead of the configuration's.")] = None,
+    steps: Annotated[
+        int | None, typer.Option(min=0, help="Instead of the configuration's; 0 fits thresholds alone.")
+    ] = None,
     variant: Annotated[
         str | None, typer.Option(help="An ablation's variant: full, gcn, resnet-gat, ode-only, pde-only.")
     ] = None,

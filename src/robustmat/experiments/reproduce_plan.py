@@ -124,9 +124,10 @@ def first_of(training: Training, side: Side) -> Side | None:
 
 
 def learns_from_towns(training: Training) -> bool:
-    """Otherwise `first` only suits it, by no steps at all, and `also` is not for it; see `Baseline`."""
+    """Otherwise `first` only suits it, by no steps at all, and `also` is not for it: see `Baseline`; a shipped
+    checkpoint has learned from its own towns."""
     known = BASELINES.get(training.config)
-    return known is None or known.learns_from_towns
+    return not training.start and (known is None or known.learns_from_towns)
 
 
 def going_on(training: Training, side: Side) -> bool:

@@ -19,7 +19,7 @@ from torch.nn import functional as F
 from robustmat.config import Config
 from robustmat.dataset.placement import BOX_NUMBERS, PLACEMENT_NUMBERS
 from robustmat.models.solvers import SolverConfig, solve
-from robustmat.models.unlearned import Likeness
+from robustmat.models.unlearned import HASTE, Likeness
 
 
 class JointConfig(Config):
@@ -186,6 +186,7 @@ class JointDiffusion(nn.Module):
         self.field = JointField(width, heads)
         self.leave = nn.Linear(width, width)
         self.appearance = nn.Parameter(torch.tensor(5.0))  # weight of the embeddings' own likeness
+        self.emphasis = nn.Parameter(torch.zeros(2))  # on what was exchanged, and on placements; as `Likeness` has it
         self.offset = nn.Parameter(torch.tensor(0.0))
         self.alone = nn.Parameter(torch.tensor(0.0))
 
@@ -224,4 +225,5 @@ class JointDiffusion(nn.Module):
         # One sample of all landmarks of both frames: an adaptive solver steps for them together.
         final = self.leave(solve(slope, state[None], self.config.end_time, self.config.solver).state[0])
         met = final[:count] @ final[count:].T / math.sqrt(self.config.width)
-        return Assignment(met + likeness + prior, self.alone)
+        exchanged, placed = (HASTE * self.emphasis).exp()
+        return Assignment(exchanged * met + likeness + placed * prior, self.alone)

@@ -29,6 +29,7 @@ class ModelConfig(Config):
     graph: GraphConfig = Field(default_factory=GraphConfig)
     similarity_hidden: tuple[PositiveInt, ...] = (1024, 512, 256)
     score: Literal["both", "vertex", "graph"] = "both"
+    graph_weight: float = Field(default=1.0, gt=0, le=1)  # of the graphs' half of S_match; the paper's is 1
     joint: JointConfig | None = None
 
     @model_validator(mode="after")
@@ -51,7 +52,7 @@ class ModelConfig(Config):
 
     def highest_score(self, evidence: str) -> float:
         """Scores lie between 0 and this: the paper's is a sum of two halves, whole frames give shares of trust."""
-        return 2.0 if evidence == "pair" and self.score == "both" else 1.0
+        return 1.0 + self.graph_weight if evidence == "pair" and self.score == "both" else 1.0
 
 
 @dataclass(frozen=True)
@@ -103,8 +104,9 @@ class RobustMat(nn.Module):
         if config.score != "graph":
             self.vertex_similarity = similarity(dim, config.similarity_hidden)
             if config.vertex.unlearned:
-                # Twice: the other half of the score is d's, which does not see them.
-                self.likeness = Likeness(config.vertex.unlearned, emphasis=2.0)
+                self.likeness = Likeness(config.vertex.unlearned)
+                # Of what is learned, beside them: on streets that were not learned from it says less than it thinks.
+                self.trust = nn.Parameter(torch.tensor(0.3))
         if config.score != "vertex":
             self.graph = GraphDiffusion(config.graph, dim)
             self.graph_matrix = nn.Parameter(torch.empty(dim, dim))  # M of d(a, b) = sigmoid(a' M b)
@@ -134,14 +136,16 @@ class RobustMat(nn.Module):
         return Embeddings(vertex, graph, placement, graph_evolved=graph_evolved)
 
     def unlearned_weights(self) -> list[nn.Parameter]:
-        """How much each descriptor that nothing learned counts, in r and in the joint diffusion."""
-        return [it.power for it in self.modules() if isinstance(it, Likeness)]
+        """How much each descriptor that nothing learned counts, in r and in the joint diffusion, and in r what is
+        learned beside them."""
+        beside = [self.trust] if self.config.vertex.unlearned and self.config.score != "graph" else []
+        return [*(it.power for it in self.modules() if isinstance(it, Likeness)), *beside]
 
     def evidence_weights(self) -> list[nn.Parameter]:
         """The few numbers that say how much each kind of evidence counts, and having no partner."""
         weights = self.unlearned_weights()
         if self.config.joint:
-            weights += [self.joint.appearance, self.joint.offset, self.joint.alone]
+            weights += [self.joint.appearance, self.joint.emphasis, self.joint.offset, self.joint.alone]
         if not weights:
             raise ConfigError('learns = "weights" needs a model with [joint] or with unlearned evidence: use "heads"')
         return weights
@@ -160,7 +164,7 @@ class RobustMat(nn.Module):
             vertex = self.vertex_similarity(difference).squeeze(-1)
             if self.config.vertex.unlearned:
                 dim = self.config.vertex.embedding_dim
-                vertex = vertex + self.likeness(a.vertex[:, dim:], b.vertex[:, dim:])
+                vertex = self.trust * vertex + self.likeness(a.vertex[:, dim:], b.vertex[:, dim:])
         if self.config.score != "vertex":
             graph_ab = learned_a @ self.graph_matrix @ b.graph.T
             graph_ba = (learned_b @ self.graph_matrix @ a.graph.T).T
@@ -182,10 +186,8 @@ class RobustMat(nn.Module):
         return self.assign(a, b, placement=evidence == "placement").score()
 
     def score(self, logits: PairLogits) -> Tensor:
-        """S_match = r + (d + d') / 2, in [0, 2]; in [0, 1] where the config leaves one of them out."""
-        score = torch.zeros_like(logits.vertex)
-        if self.config.score != "graph":
-            score = score + logits.vertex.sigmoid()
-        if self.config.score != "vertex":
-            score = score + (logits.graph_ab.sigmoid() + logits.graph_ba.sigmoid()) / 2
-        return score
+        """S_match = r + w (d + d') / 2, in [0, 1 + w]; in [0, 1] where the config leaves one of them out."""
+        vertex, graph = logits.vertex.sigmoid(), (logits.graph_ab.sigmoid() + logits.graph_ba.sigmoid()) / 2
+        if self.config.score == "both":
+            return vertex + self.config.graph_weight * graph
+        return vertex if self.config.score == "vertex" else graph

@@ -63,7 +63,8 @@ def summarize(config: ModelConfig) -> list[PartSummary]:
             parts.append(_part("similarity r, hidden", hidden, [model.vertex_similarity[:-1]], operations))
             with counting() as operations:
                 logit = model.vertex_similarity[-1](hidden)
-            parts.append(_part("similarity r", logit, [model.vertex_similarity[-1]], operations))
+            beside = nn.ParameterList([model.trust] if config.vertex.unlearned else [])
+            parts.append(_part("similarity r", logit, [model.vertex_similarity[-1], beside], operations))
         if config.score != "vertex":
             size = model.graph_matrix.numel()
             parts.append(PartSummary("discriminator d", (1,), size, 2 * (size + dim)))

@@ -91,9 +91,9 @@ class Likeness(nn.Module):
     start.
     """
 
-    def __init__(self, sizes: dict[str, int], emphasis: float = 1.0) -> None:
+    def __init__(self, sizes: dict[str, int]) -> None:
         super().__init__()
-        self.sizes, self.emphasis = sizes, emphasis
+        self.sizes = sizes
         self.power = nn.Parameter(torch.zeros(len(sizes)))
 
     def forward(self, a: Tensor, b: Tensor) -> Tensor:
@@ -101,7 +101,7 @@ class Likeness(nn.Module):
         sizes = list(self.sizes.values())
         parts = zip(self.sizes, self.power, torch.split(a, sizes, dim=1), torch.split(b, sizes, dim=1), strict=True)
         for name, power, first, second in parts:
-            weight = self.emphasis * START[name] * (HASTE * power).exp()
+            weight = START[name] * (HASTE * power).exp()
             # Unlike colours say nothing more than dull ones: another light makes them so on one and the same object.
             said = said + weight * ((first @ second.T).clamp(min=0) - TYPICAL[name])
         return said
