@@ -148,6 +148,18 @@ def test_whitening_starts_from_what_varies_among_the_patches(bank: PatchBank) ->
     assert torch.allclose(covariance, expected, atol=1e-4)
 
 
+@pytest.mark.parametrize("method", ["solar", "delg", "cvnet"])
+def test_batch_normalisation_keeps_its_statistics_whatever_the_mode(method: str, bank: PatchBank) -> None:
+    model = make_baseline(method, config_of(method))  # as it is made, before anyone says train() or eval()
+    some = labelled(bank, 0).patches
+    model.warm_start(some)
+    kept = {name: it.clone() for name, it in model.named_buffers() if "running" in name}
+    assert kept
+    for mode in (lambda: model, model.train):
+        mode().embed(some)
+        assert all(torch.equal(it, kept[name]) for name, it in model.named_buffers() if name in kept)
+
+
 def test_an_untrained_metric_network_knows_twins_from_others(bank: PatchBank) -> None:
     torch.manual_seed(0)
     model = make_baseline("matchnet", config_of("matchnet")).eval()

@@ -103,7 +103,9 @@ def train_baseline(
     if start:
         load_weights(module.model, start)
     else:
-        module.model.warm_start(some_patches(bank, config))
+        # In evaluation mode, as matching will see it: batch normalisation must not take its statistics from here.
+        module.model.eval().warm_start(some_patches(bank, config))
+        module.model.train()
 
     def save(folder: str, decisions: dict[str, Decision], steps: int) -> None:
         came_from = provenance.model_copy(update={"steps": steps})

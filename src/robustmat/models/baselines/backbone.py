@@ -42,6 +42,7 @@ class Backbone(nn.Module):
         depthwise.stride = (1, 1)
         depthwise.static_padding = nn.ZeroPad2d(depthwise.kernel_size[0] // 2)
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # trains 1.6 times as fast on a CPU
+        self.train()  # all but batch normalisation
 
     def middle(self, patches: Tensor) -> Tensor:
         state = (pixels(patches, self.patch) - PIXEL_MEAN) / PIXEL_SCALE
