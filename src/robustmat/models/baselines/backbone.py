@@ -16,6 +16,7 @@ from torch.nn import functional as F
 
 from robustmat.dataset.patches import PatchConfig
 from robustmat.models.baselines.inputs import pixels
+from robustmat.models.baselines.whitening import begin_whitening
 
 MIDDLE, LAST = 8, 11  # so many blocks end in 80 and in 112 channels
 MIDDLE_CHANNELS, LAST_CHANNELS = 80, 672
@@ -23,7 +24,6 @@ HALVING = 5  # the block that would halve the map a fourth time
 STRIDE = 8  # input pixels to one cell of both maps
 PIXEL_MEAN, PIXEL_SCALE = 127 / 255, 128 / 255  # what its ImageNet training subtracted and divided by
 AT_ONCE = 64  # patches
-LEAST_SPREAD = 1e-4  # of a principal component: what varies less is noise
 
 
 class Backbone(nn.Module):
@@ -110,22 +110,8 @@ class GlobalDescriptor(nn.Module):
 
     @torch.no_grad()
     def whiten_by(self, last: Callable[[Tensor], Tensor], patches: Tensor) -> None:
-        """Begin as the principal components of what is pooled from some patches, each divided by the root of its
-        spread (attenuated whitening, Mukundan et al. 2018).
-
-        ImageNet features of street furniture are nearly alike; through a layer that starts at random they stay so, and
-        a triplet loss then does away with what little tells them apart.
-        """
-        pooled = torch.cat([self._pooled(last(some)) for some in torch.split(patches, AT_ONCE)])
-        mean = pooled.mean(dim=0)
-        _, spread, axes = torch.linalg.svd(pooled - mean, full_matrices=False)
-        spread = spread / len(pooled) ** 0.5
-        count = min(self.whiten.out_features, len(axes))
-        weight = axes[:count] / (spread[:count, None] + LEAST_SPREAD).sqrt()
-        self.whiten.weight.zero_()
-        self.whiten.bias.zero_()
-        self.whiten.weight[:count] = weight
-        self.whiten.bias[:count] = -weight @ mean
+        """Begin as the principal components of what is pooled from some patches."""
+        begin_whitening(self.whiten, torch.cat([self._pooled(last(some)) for some in torch.split(patches, AT_ONCE)]))
 
     def _pooled(self, maps: Tensor) -> Tensor:
         return F.normalize(self.pool(maps), dim=1)

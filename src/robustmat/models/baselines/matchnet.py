@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from robustmat.models.baselines.inputs import by_view, grey, views
 from robustmat.models.baselines.protocol import BaselineConfig, PatchMatcher
+from robustmat.models.baselines.whitening import begin_whitening
 
 SIDE = 64
 SOME = 64  # patches to see how far two may differ
@@ -55,8 +56,10 @@ class MatchNet(PatchMatcher):
 
     @torch.no_grad()
     def warm_start(self, patches: Tensor) -> None:
-        """The metric network starts out by saying "the less they differ, the likelier", about even on the whole: from
-        random weights it would first have to find out that its input is two of a kind."""
+        """The bottleneck starts out as principal components, the metric network by saying "the less they differ, the
+        likelier", about even on the whole: from random weights it would first have to find out that its input is two of
+        a kind."""
+        begin_whitening(cast(nn.Linear, self.features[-2]), self._before_bottleneck(patches[:, :3]))
         first, second, last = (cast(nn.Linear, self.metric[number]) for number in (0, 2, 4))
         one, other = first.weight.chunk(2, dim=1)
         other.copy_(-one)
@@ -69,11 +72,11 @@ class MatchNet(PatchMatcher):
         last.bias.copy_((last.bias - logits.mean()) / spread)
 
     def embed(self, patches: Tensor) -> Tensor:
-        # Around zero, as the paper centres and scales its grey values.
-        def features(it: Tensor) -> Tensor:
-            return cast(Tensor, self.features((255 * grey(it, self.config.patch, SIDE) - 128) / 64))
+        return by_view(patches, lambda it: self.features[-2:](self._before_bottleneck(it)))  # [N, D]
 
-        return by_view(patches, features)  # [N, D]
+    def _before_bottleneck(self, patches: Tensor) -> Tensor:
+        # Around zero, as the paper centres and scales its grey values.
+        return cast(Tensor, self.features[:-2]((255 * grey(patches, self.config.patch, SIDE) - 128) / 64))
 
     def pair_logits(self, a: Tensor, b: Tensor) -> Tensor:
         """Log odds of a match for pairs of embeddings [..., D], row by row: [...]."""
