@@ -64,8 +64,9 @@ class BaselineModule(lightning.LightningModule):
         return batch  # pixels travel as bytes and become tensors inside the step
 
     def configure_optimizers(self) -> Any:
-        adapted = [p for name in self.model.learned_elsewhere for p in self.model.get_submodule(name).parameters()]
-        new = [it for it in self.parameters() if not any(it is one for one in adapted)]
+        elsewhere = tuple(f"model.{name}." for name in self.model.learned_elsewhere)
+        adapted = [it for name, it in self.named_parameters() if name.startswith(elsewhere)]
+        new = [it for name, it in self.named_parameters() if not name.startswith(elsewhere)]
         if not adapted:
             return make_optimizer(new, self.config)
         rate = NEW_LAYERS * self.config.learning_rate
@@ -103,9 +104,7 @@ def train_baseline(
     if start:
         load_weights(module.model, start)
     else:
-        # In evaluation mode, as matching will see it: batch normalisation must not take its statistics from here.
-        module.model.eval().warm_start(some_patches(bank, config))
-        module.model.train()
+        module.model.warm_start(some_patches(bank, config))
 
     def save(folder: str, decisions: dict[str, Decision], steps: int) -> None:
         came_from = provenance.model_copy(update={"steps": steps})
