@@ -1,5 +1,7 @@
 """Joint diffusion of two frames: placements, competition, and what training asks of it."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
@@ -182,3 +184,38 @@ def test_trusted_pairs_say_how_the_camera_moved() -> None:
     trust[2, 1] = 5.0
     _, other = across(placement, 3, lambda _: trust)
     assert not torch.allclose(one, other, atol=1e-4)
+
+
+def test_the_exchange_counts_by_its_weight() -> None:
+    torch.manual_seed(0)
+    vertex, placed = (torch.randn(4, 8), torch.randn(5, 8)), (torch.randn(4, 10), torch.randn(5, 10))
+    weights = JointDiffusion(JointConfig(width=16), 8).state_dict()
+
+    def logits(weight: float) -> torch.Tensor:
+        joint = JointDiffusion(JointConfig(width=16, exchange_weight=weight), 8)
+        joint.load_state_dict(weights)
+        with torch.no_grad():
+            return joint(*vertex, *placed).logits
+
+    half = logits(1.0) - logits(0.5)
+    assert half.abs().max() > 1e-3
+    assert torch.allclose(half, 2 * (logits(0.5) - logits(0.25)), atol=1e-5)
+
+
+def test_a_pair_votes_on_the_motion_by_the_product_of_both_sides_trust(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    joint = JointDiffusion(JointConfig(width=16), 8)
+    told = []
+    judge = joint.across.forward
+
+    def listen(placement: torch.Tensor, count: int, trust: Callable[[torch.Tensor], torch.Tensor]) -> object:
+        told.append(trust(torch.full((2, 2), -torch.inf).fill_diagonal_(0.0)))  # pixels decide, where boxes allow it
+        return judge(placement, count, trust)
+
+    monkeypatch.setattr(joint.across, "forward", listen)
+    vertex = torch.eye(2, 8)
+    with torch.no_grad():
+        joint(vertex, vertex, torch.randn(2, 10), torch.randn(2, 10))
+    share = (5.0 - np.logaddexp(5.0, 0.0)) * 2  # the only candidate, against having no partner, on either side
+    np.testing.assert_allclose(told[0].diagonal().numpy(), np.exp(share), atol=1e-6)
+    assert not told[0][0, 1]

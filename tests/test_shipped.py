@@ -5,6 +5,7 @@ import pytest
 import robustmat
 from robustmat.cli.demo import TOWN
 from robustmat.models.weights import load_checkpoint, read_scores, shipped_checkpoints
+from robustmat.training.config import load_training_config
 
 
 @pytest.mark.filterwarnings("ignore::robustmat.errors.TermsWarning")
@@ -24,3 +25,7 @@ def test_shipped_checkpoints_are_small_and_say_where_they_come_from(name: str) -
 
 def test_the_default_checkpoint_is_street() -> None:
     assert robustmat.load().name == "street"
+
+
+def test_fine_tuning_goes_on_with_the_model_that_is_shipped() -> None:
+    assert load_training_config("street-real").model == load_checkpoint("street").model.config

@@ -30,6 +30,7 @@ class JointConfig(Config):
     end_time: NonNegativeFloat = 1.0
     solver: SolverConfig = Field(default_factory=lambda: SolverConfig(name="euler", steps=4))
     motion: NonNegativeInt = 8  # numbers that say how the camera moved; 0: every pair of boxes is judged by itself
+    exchange_weight: float = Field(default=1.0, gt=0, le=1)  # of what the landmarks' states say after the exchange
 
     @model_validator(mode="after")
     def _consistent(self) -> "JointConfig":
@@ -212,8 +213,9 @@ class JointDiffusion(nn.Module):
             state = state + self.place(placement)
             boxes = placement[:, :BOX_NUMBERS]
             within = self.edges_within(boxes[:, None] - boxes).permute(2, 0, 1)
+            # Squared, both sides' trust multiplied: a pair that one side doubts has hardly a voice.
             across, prior = self.across(
-                placement, count, lambda prior: Assignment(likeness + prior, self.alone).score()
+                placement, count, lambda prior: Assignment(likeness + prior, self.alone).score().square()
             )
         within = torch.where(same_frame, within, -torch.inf)  # [H, N, N], or [N, N] without placements
         across = torch.where(same_frame, -torch.inf, across)
@@ -226,4 +228,4 @@ class JointDiffusion(nn.Module):
         final = self.leave(solve(slope, state[None], self.config.end_time, self.config.solver).state[0])
         met = final[:count] @ final[count:].T / math.sqrt(self.config.width)
         exchanged, placed = (HASTE * self.emphasis).exp()
-        return Assignment(exchanged * met + likeness + placed * prior, self.alone)
+        return Assignment(self.config.exchange_weight * exchanged * met + likeness + placed * prior, self.alone)
