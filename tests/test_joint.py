@@ -195,7 +195,8 @@ def test_the_exchange_counts_by_its_weight() -> None:
         joint = JointDiffusion(JointConfig(width=16, exchange_weight=weight), 8)
         joint.load_state_dict(weights)
         with torch.no_grad():
-            return joint(*vertex, *placed).logits
+            said: torch.Tensor = joint(*vertex, *placed).logits
+        return said
 
     half = logits(1.0) - logits(0.5)
     assert half.abs().max() > 1e-3
