@@ -69,6 +69,32 @@ def test_score_is_symmetric_and_in_range(config: ModelConfig) -> None:
         assert 0 <= forward.min() <= forward.max() <= (2 if config.score == "both" and evidence == "pair" else 1)
 
 
+@every_config
+def test_before_anything_is_learned_a_warm_start_tells_patches_apart(config: ModelConfig) -> None:
+    """By numpy: f is the principal components of what was pooled, each divided by the root of its spread. By score:
+    a patch is likest itself, whatever comparisons count."""
+    model = seeded(config)
+    patches = patches_of(config, 40)
+    model.warm_start(patches)
+    with torch.inference_mode():
+        pooled = model.vertex.pool(model.vertex.evolve(model.vertex.downsample(patches)).final).flatten(1)
+        projected = model.vertex.project(pooled).double().numpy()
+        vertex = model.vertex.embed(patches)
+    spread = np.linalg.svd((pooled - pooled.mean(dim=0)).double().numpy(), compute_uv=False)[:16] / 40**0.5
+    np.testing.assert_allclose(
+        projected.T @ projected / 40, np.diag(spread**2 / (spread + 1e-4)), atol=1e-3 * spread.max()
+    )
+    learned = model.learned(vertex)
+    alone = Embeddings(vertex, learned)  # graphs that say what their centers say
+    with torch.inference_mode():
+        logits = model.compare(alone, alone)
+    for kind, counts in (("vertex", config.score != "graph"), ("graph_ab", config.score != "vertex")):
+        if counts:
+            said = getattr(logits, kind)
+            assert (said.argmax(dim=1) == torch.arange(40)).all()
+            assert 0.1 < said.std() < 100
+
+
 @pytest.mark.parametrize("weight", [1.0, 0.02])
 def test_the_graphs_half_of_the_score_counts_as_much_as_the_configuration_says(weight: float) -> None:
     config = small(graph_weight=weight)

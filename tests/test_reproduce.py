@@ -39,6 +39,7 @@ from robustmat.models.baselines import BASELINES
 from robustmat.models.baselines.matchnet import MatchNet
 from robustmat.models.baselines.weights import load_baseline
 from robustmat.training.baseline_config import load_baseline_config
+from robustmat.training.config import load_training_config
 from small_world import drive, make_boards
 
 QUICK: dict[str, Any] = {
@@ -269,10 +270,11 @@ def test_what_is_learned_first_is_learned_once_and_gone_on_from(streets: list[La
     assert len([it for it in trained if f"on {first.name}" in it]) == 2  # two methods, whatever direction and seed
     assert len(trained) == 2 + 2 * 2 * 2
     assert len(set(found.values())) == len(found)
-    for method in ("hardnet", "robustmat"):
+    shipped = {"hardnet": load_baseline_config("hardnet"), "robustmat": load_training_config("street")}
+    for method, config in shipped.items():
         name = f"{method}--drive1-after-{first.name}--s1"
         run = json.loads((tmp_path / "runs" / name / "run.json").read_text())
-        assert run["config"]["learning_rate"] == pytest.approx(0.3 * 1e-3)
+        assert run["config"]["learning_rate"] == pytest.approx(0.3 * config.learning_rate)
         header = json.loads((tmp_path / "runs" / name / "best" / "model.json").read_text())
         assert set(header["provenance"]["drives"]) == {"drive0", "drive1"}
         assert f"--start {tmp_path / 'runs' / method}--{first.name}--s0" in header["provenance"]["command"]
@@ -288,13 +290,14 @@ def test_who_gains_nothing_by_towns_is_suited_to_them_and_learns_from_the_drives
     trainings = {name: make_row(name).training for name in (*BASELINES, "robustmat", "street")}
     assert {name for name, it in trainings.items() if first_of(it, side) is None} == {"street"}
     alone = {name for name, it in trainings.items() if learned_by(it, side) == side.data}
-    assert alone == {"matchnet", "solar", "delg", "cvnet", "street"}
+    assert alone == {"matchnet", "solar", "delg", "cvnet", "robustmat", "street"}
     assert learned_by(trainings["hardnet"], side) == (*streets[1:2], *streets[:1])
     workspace = Workspace(tmp_path, Settings(seeds=(0,), steps=3))
-    for name, steps, rate in (("hardnet", 3, 0.3), ("solar", 0, 1.0)):
+    rivals = {name: load_baseline_config(name).learning_rate for name in ("hardnet", "solar")}
+    shipped = {**rivals, "robustmat": load_training_config("street").learning_rate}
+    for name, steps, rate in (("hardnet", 3, 0.3), ("solar", 0, 1.0), ("robustmat", 0, 0.3)):
         assert workspace.first_config(trainings[name], first).steps == steps
-        shipped = load_baseline_config(name).learning_rate
-        assert workspace.config(trainings[name], side, 0).learning_rate == pytest.approx(rate * shipped)
+        assert workspace.config(trainings[name], side, 0).learning_rate == pytest.approx(rate * shipped[name])
 
 
 def test_no_steps_suit_a_method_to_its_data(streets: list[LandmarkDataset], tmp_path: Path) -> None:

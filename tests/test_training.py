@@ -110,6 +110,20 @@ def test_fine_tuning_starts_from_given_weights_and_remembers_their_drives(
         train(quick(steps=1), drives[:1], drives[1:], tmp_path / "other", start=other)
 
 
+def test_a_warm_start_comes_from_the_training_drives_and_a_given_start_goes_before_it(
+    drives: tuple[LandmarkDataset, LandmarkDataset], tmp_path: Path
+) -> None:
+    """Without a step: what the run ends with is what it began with."""
+    cold, warm = quick(steps=0), quick(steps=0, warm_start=True)
+    at_random = load_checkpoint(train(cold, drives[:1], drives[1:], tmp_path / "cold")).model.state_dict()
+    begun = load_checkpoint(train(warm, drives[:1], drives[1:], tmp_path / "warm"))
+    changed = {key for key, it in begun.model.state_dict().items() if not torch.equal(it, at_random[key])}
+    assert {key.split(".")[0] for key in changed} == {"vertex", "vertex_similarity", "graph_matrix"}
+    assert {key for key in changed if key.startswith("vertex.")} == {"vertex.project.weight", "vertex.project.bias"}
+    going_on = train(quick(steps=0, warm_start=True, seed=1), drives[:1], drives[1:], tmp_path / "on", start=begun)
+    assert weights(going_on) == weights(tmp_path / "warm" / "best")
+
+
 def test_a_run_that_could_not_start_leaves_its_folder_free(
     drives: tuple[LandmarkDataset, LandmarkDataset], tmp_path: Path
 ) -> None:

@@ -124,15 +124,17 @@ def first_of(training: Training, side: Side) -> Side | None:
 
 
 def learns_from_towns(training: Training) -> bool:
-    """Otherwise `first` only suits it, by no steps at all, and `also` is not for it: see `Baseline`; a shipped
-    checkpoint has learned from its own towns."""
+    """Otherwise `first` only suits it, by no steps at all, and `also` is not for it: see `Baseline`. RobustMat's warm
+    start is of that kind, and a shipped checkpoint has learned from its own towns."""
     known = BASELINES.get(training.config)
-    return not training.start and (known is None or known.learns_from_towns)
+    return known is not None and known.learns_from_towns
 
 
 def going_on(training: Training, side: Side) -> bool:
-    """Whether a training learned on what comes before its side."""
-    return first_of(training, side) is not None and learns_from_towns(training)
+    """Whether a training comes to its side with weights that a whole learning rate would spoil; who is only suited to
+    towns has a small one of its own, but for RobustMat."""
+    own_rate = training.config in BASELINES and not learns_from_towns(training)
+    return first_of(training, side) is not None and not own_rate
 
 
 def learned_by(training: Training, side: Side) -> tuple[LandmarkDataset, ...]:

@@ -1,7 +1,7 @@
 """RobustMat whole: embed all landmarks of a frame, score all pairs of two frames."""
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 from pydantic import Field, PositiveInt, model_validator
@@ -12,12 +12,16 @@ from robustmat.dataset.patches import PatchConfig
 from robustmat.errors import ConfigError
 from robustmat.models.graph import GraphConfig, GraphDiffusion
 from robustmat.models.joint import Assignment, JointConfig, JointDiffusion
+from robustmat.models.starts import begin_as_distance
 from robustmat.models.unlearned import Likeness
 from robustmat.models.vertex import Evolved, VertexConfig, VertexDiffusion
 
 # What a score may know: the two landmarks and their neighbourhoods (the paper's score); all landmarks of both
 # frames, by their pixels; their boxes and categories, too.
 EVIDENCE = ("pair", "frames", "placement")
+
+
+SOME = 64  # patches to see how far two may differ
 
 
 class ModelConfig(Config):
@@ -113,6 +117,20 @@ class RobustMat(nn.Module):
             nn.init.xavier_uniform_(self.graph_matrix)
         if config.joint:
             self.joint = JointDiffusion(config.joint, dim, config.vertex.unlearned)
+
+    @torch.no_grad()
+    def warm_start(self, patches: Tensor) -> None:
+        """Begin by what tells some patches [N, I, S, S] apart, before anything is learned: f as principal components of
+        what the diffusion makes of them, r as a distance, d as a likeness."""
+        self.vertex.warm_start(patches)
+        some = self.learned(self.vertex.embed(patches[:SOME]))
+        if self.config.score != "graph":
+            first = cast(nn.Linear, self.vertex_similarity[0])
+            first.weight.abs_()
+            difference = (some[:, None] - some).square()
+            begin_as_distance(self.vertex_similarity, lambda: self.vertex_similarity(difference))
+        if self.config.score != "vertex":
+            self.graph_matrix.copy_(torch.eye(len(self.graph_matrix)) / (some @ some.T).std().clamp(min=1e-6))
 
     def embed(self, patches: Tensor, index: Tensor, mask: Tensor, placement: Tensor | None = None) -> Embeddings:
         """f and g of N landmarks at once, each patch embedded a single time.

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from robustmat.config import Config
 from robustmat.models.bounds import Bounded, convolution_bound
 from robustmat.models.solvers import Dynamics, SolverConfig, solve
+from robustmat.models.starts import begin_whitening
 from robustmat.models.unlearned import Unlearned, unlearned_sizes
 
 
@@ -218,12 +219,24 @@ class VertexDiffusion(nn.Module):
 
     def embed(self, patches: Tensor) -> Tensor:
         """The embeddings [B, D + E] alone, a few patches at a time: as many as keep the largest maps in the cache."""
+        return torch.cat([self(it)[0] for it in torch.split(patches, self._at_once(patches))])
+
+    @torch.no_grad()
+    def warm_start(self, patches: Tensor) -> None:
+        """The last layer starts out as the principal components of what it reads in these patches."""
+        chunks = torch.split(patches, self._at_once(patches))
+        begin_whitening(self.project, torch.cat([self._pooled(it)[0] for it in chunks]))
+
+    def _at_once(self, patches: Tensor) -> int:
         size = patches[0].numel() // patches.shape[1] * self.config.stem_channels
-        return torch.cat([self(it)[0] for it in torch.split(patches, max(1, CACHED_NUMBERS // size))])
+        return max(1, CACHED_NUMBERS // size)
+
+    def _pooled(self, patches: Tensor) -> tuple[Tensor, Evolved]:
+        evolved = self.evolve(self.downsample(patches.contiguous(memory_format=torch.channels_last)))
+        return self.pool(evolved.final).flatten(1), evolved  # [B, C * grid * grid]
 
     def forward(self, patches: Tensor) -> tuple[Tensor, Evolved]:
-        evolved = self.evolve(self.downsample(patches.contiguous(memory_format=torch.channels_last)))
-        pooled = self.pool(evolved.final).flatten(1)  # [B, C * grid * grid]
+        pooled, evolved = self._pooled(patches)
         embedding = self.project(pooled)  # [B, D]
         if self.config.normalize:
             embedding = rms_normalize(embedding)

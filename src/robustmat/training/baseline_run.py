@@ -10,13 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import lightning
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from robustmat.dataset.batches import Batch, PatchBank, Progress
-from robustmat.dataset.patches import to_input
 from robustmat.dataset.store import LandmarkDataset
 from robustmat.errors import ConfigError
 from robustmat.evaluation.decide import embed_sample, fit_decision
@@ -32,7 +29,7 @@ from robustmat.models.weights import Decision, Provenance
 from robustmat.training.baseline_batches import label_batch
 from robustmat.training.baseline_config import BaselineTrainingConfig
 from robustmat.training.baseline_objectives import make_objective
-from robustmat.training.inputs import Inputs
+from robustmat.training.inputs import Inputs, some_patches
 from robustmat.training.module import make_optimizer
 from robustmat.training.run import KeepBest, check_run, choose_validation, fit, learned_from
 from robustmat.training.validation import UNDECIDED, ValidationSet
@@ -104,7 +101,7 @@ def train_baseline(
     if start:
         load_weights(module.model, start)
     else:
-        module.model.warm_start(some_patches(bank, config))
+        module.model.warm_start(some_patches(bank, config.model.patch, config.seed))
 
     def save(folder: str, decisions: dict[str, Decision], steps: int) -> None:
         came_from = provenance.model_copy(update={"steps": steps})
@@ -117,18 +114,6 @@ def train_baseline(
         write_examples(out / folder, examples)
     add_steps(out / "best", judge, fit_box_geometry(examples, config.seed))
     return out / "best"
-
-
-def some_patches(bank: PatchBank, config: BaselineTrainingConfig, count: int = 1024) -> Tensor:
-    """Patches of frames drawn at random, as the network wants them: [N, I, S, S]."""
-    rng = np.random.default_rng(config.seed)
-    drawn: list[NDArray[np.uint8]] = []
-    for frame in rng.permutation(len(bank.patches)):
-        views = bank.patches[frame]
-        drawn.append(views[rng.integers(len(views))])
-        if sum(map(len, drawn)) >= count:
-            break
-    return torch.from_numpy(to_input(np.concatenate(drawn)[:count], config.model.patch))
 
 
 def load_weights(model: PatchMatcher, start: BaselineCheckpoint) -> None:

@@ -56,6 +56,7 @@ class TrainingConfig(RunConfig):
     """Everything that decides the weights but the data. Defaults are the paper's where it speaks."""
 
     model: ModelConfig
+    warm_start: bool = False  # from principal components and a distance, not from random numbers
     graph_loss_weight: float = Field(default=0.5, ge=0, le=1)  # lambda
     vertex_regularizer: NonNegativeFloat = 0.0  # weight of the ODE's output-input quotient
     graph_regularizer: NonNegativeFloat = 0.0  # weight of the PDE's

@@ -4,8 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
 from robustmat.dataset.batches import PatchBank, Progress, build_bank
-from robustmat.dataset.patches import PatchConfig
+from robustmat.dataset.patches import PatchConfig, to_input
 from robustmat.dataset.store import LandmarkDataset
 from robustmat.perturb import parse as parse_perturbation
 from robustmat.training.config import RunConfig
@@ -54,6 +59,18 @@ class Inputs:
             perturbation = parse_perturbation(config.validation_perturbation)
             _keep(self.judges, key, build_validation(datasets, perturbation, config.seed, progress))
         return self.judges[key]
+
+
+def some_patches(bank: PatchBank, patch: PatchConfig, seed: int, count: int = 1024) -> Tensor:
+    """Patches of frames drawn at random, as a network wants them: [N, I, S, S]."""
+    rng = np.random.default_rng(seed)
+    drawn: list[NDArray[np.uint8]] = []
+    for frame in rng.permutation(len(bank.patches)):
+        views = bank.patches[frame]
+        drawn.append(views[rng.integers(len(views))])
+        if sum(map(len, drawn)) >= count:
+            break
+    return torch.from_numpy(to_input(np.concatenate(drawn)[:count], patch))
 
 
 def _facts(datasets: Sequence[LandmarkDataset]) -> tuple[Any, ...]:

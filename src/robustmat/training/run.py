@@ -29,7 +29,7 @@ from robustmat.files import read_json, replacing, write_json
 from robustmat.models.robustmat import RobustMat
 from robustmat.models.weights import Checkpoint, Decision, Provenance, save_checkpoint
 from robustmat.training.config import RunConfig, TrainingConfig
-from robustmat.training.inputs import Inputs
+from robustmat.training.inputs import Inputs, some_patches
 from robustmat.training.module import TrainingModule
 from robustmat.training.validation import validate
 
@@ -70,6 +70,8 @@ def train(
         module = TrainingModule(config)
     if start:
         load_weights(module.model, start)
+    elif config.warm_start:
+        module.model.warm_start(some_patches(bank, config.model.patch, config.seed))
 
     def save(folder: str, decisions: dict[str, Decision], steps: int) -> None:
         came_from = provenance.model_copy(update={"steps": steps})

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from robustmat.dataset.patches import PatchConfig
 from robustmat.models.baselines.inputs import pixels
-from robustmat.models.baselines.whitening import begin_whitening
+from robustmat.models.starts import begin_whitening
 
 MIDDLE, LAST = 8, 11  # so many blocks end in 80 and in 112 channels
 MIDDLE_CHANNELS, LAST_CHANNELS = 80, 672

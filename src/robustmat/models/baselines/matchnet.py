@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from robustmat.models.baselines.inputs import by_view, grey, views
 from robustmat.models.baselines.protocol import BaselineConfig, PatchMatcher
-from robustmat.models.baselines.whitening import begin_whitening
+from robustmat.models.starts import begin_as_distance, begin_whitening
 
 SIDE = 64
 SOME = 64  # patches to see how far two may differ
@@ -60,16 +60,11 @@ class MatchNet(PatchMatcher):
         likelier", about even on the whole: from random weights it would first have to find out that its input is two of
         a kind."""
         begin_whitening(cast(nn.Linear, self.features[-2]), self._before_bottleneck(patches[:, :3]))
-        first, second, last = (cast(nn.Linear, self.metric[number]) for number in (0, 2, 4))
-        one, other = first.weight.chunk(2, dim=1)
+        one, other = cast(nn.Linear, self.metric[0]).weight.chunk(2, dim=1)
         other.copy_(-one)
-        second.weight.abs_()
-        last.weight.abs_().neg_()
         some = self.embed(patches[:SOME])
-        logits = self.pair_logits(some[:, None].expand(-1, len(some), -1), some[None].expand(len(some), -1, -1))
-        spread = logits.std().clamp(min=1e-6)
-        last.weight /= spread
-        last.bias.copy_((last.bias - logits.mean()) / spread)
+        every = some[:, None].expand(-1, len(some), -1)
+        begin_as_distance(self.metric, lambda: self.pair_logits(every, every.transpose(0, 1)))
 
     def embed(self, patches: Tensor) -> Tensor:
         return by_view(patches, lambda it: self.features[-2:](self._before_bottleneck(it)))  # [N, D]
