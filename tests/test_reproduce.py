@@ -292,6 +292,8 @@ def test_who_gains_nothing_by_towns_is_suited_to_them_and_learns_from_the_drives
     alone = {name for name, it in trainings.items() if learned_by(it, side) == side.data}
     assert alone == {"matchnet", "solar", "delg", "cvnet", "robustmat", "street"}
     assert learned_by(trainings["hardnet"], side) == (*streets[1:2], *streets[:1])
+    from_random = choose_rows("main", ["robustmat"], "paper")[0].training
+    assert learned_by(from_random, side) == (*streets[1:2], *streets[:1])  # no warm start, nothing to spoil
     workspace = Workspace(tmp_path, Settings(seeds=(0,), steps=3))
     rivals = {name: load_baseline_config(name).learning_rate for name in ("hardnet", "solar")}
     shipped = {**rivals, "robustmat": load_training_config("street").learning_rate}

@@ -127,7 +127,9 @@ def learns_from_towns(training: Training) -> bool:
     """Otherwise `first` only suits it, by no steps at all, and `also` is not for it: see `Baseline`. RobustMat's warm
     start is of that kind, and a shipped checkpoint has learned from its own towns."""
     known = BASELINES.get(training.config)
-    return known is not None and known.learns_from_towns
+    if known:
+        return known.learns_from_towns
+    return not training.start and not load_training_config(training.config, training.changes).warm_start
 
 
 def going_on(training: Training, side: Side) -> bool:

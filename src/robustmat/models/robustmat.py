@@ -12,16 +12,13 @@ from robustmat.dataset.patches import PatchConfig
 from robustmat.errors import ConfigError
 from robustmat.models.graph import GraphConfig, GraphDiffusion
 from robustmat.models.joint import Assignment, JointConfig, JointDiffusion
-from robustmat.models.starts import begin_as_distance
+from robustmat.models.starts import SOME, begin_as_distance
 from robustmat.models.unlearned import Likeness
 from robustmat.models.vertex import Evolved, VertexConfig, VertexDiffusion
 
 # What a score may know: the two landmarks and their neighbourhoods (the paper's score); all landmarks of both
 # frames, by their pixels; their boxes and categories, too.
 EVIDENCE = ("pair", "frames", "placement")
-
-
-SOME = 64  # patches to see how far two may differ
 
 
 class ModelConfig(Config):

@@ -14,10 +14,9 @@ from torch import Tensor, nn
 
 from robustmat.models.baselines.inputs import by_view, grey, views
 from robustmat.models.baselines.protocol import BaselineConfig, PatchMatcher
-from robustmat.models.starts import begin_as_distance, begin_whitening
+from robustmat.models.starts import SOME, begin_as_distance, begin_whitening
 
 SIDE = 64
-SOME = 64  # patches to see how far two may differ
 
 
 class MatchNetConfig(BaselineConfig):
