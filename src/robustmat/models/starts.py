@@ -1,7 +1,8 @@
 """How layers begin that would otherwise begin at random: as principal components, as a distance.
 
-Patches of street furniture look much alike to a random network. From there a loss first has to find out what tells any
-two of them apart; these starts say so before the first step.
+Features of street furniture are nearly alike, be they ImageNet's or a random network's; through layers that start at
+random they stay so, and a loss then does away with what little tells them apart. These starts bring it out before the
+first step.
 """
 
 from collections.abc import Callable
@@ -17,11 +18,7 @@ SOME = 64  # patches to see how far two may differ
 @torch.no_grad()
 def begin_whitening(layer: nn.Linear, features: Tensor) -> None:
     """Principal components of some features [N, C], each divided by the root of its spread (attenuated whitening,
-    Mukundan et al. 2018).
-
-    Features of street furniture are nearly alike, be they ImageNet's or a random network's; through a layer that starts
-    at random they stay so, and a loss then does away with what little tells them apart.
-    """
+    Mukundan et al. 2018)."""
     mean = features.mean(dim=0)
     _, spread, axes = torch.linalg.svd(features - mean, full_matrices=False)
     spread = spread / len(features) ** 0.5
