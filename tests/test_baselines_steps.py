@@ -91,14 +91,26 @@ def matching_world(seed: int, count: int) -> list[tuple[np.ndarray, ...]]:
 
 def test_fitting_makes_the_truth_likeliest_whatever_the_size_of_scores() -> None:
     cases = matching_world(0, 150)
-    fitted = fit_competition(cases, with_prior=False)
+    fitted = fit_competition(cases, np.ones(len(cases)), with_prior=False)
     assert fitted.prior_scale == 0
     best = sum(surprise(it, fitted.scale, fitted.alone) for it in cases)
     for scale in (0.8, 1.0, 1.25):
         for shift in (-0.3, 0.0, 0.3):
             assert best <= sum(surprise(it, scale * fitted.scale, fitted.alone + shift) for it in cases) + 0.05
-    small = fit_competition([(it / 1000, prior, label) for it, prior, label in cases], with_prior=False)
+    smaller = [(it / 1000, prior, label) for it, prior, label in cases]
+    small = fit_competition(smaller, np.ones(len(cases)), with_prior=False)
     assert small.scale == pytest.approx(1000 * fitted.scale, rel=0.05)
+
+
+def test_a_frame_pair_of_weight_two_counts_like_two_frame_pairs() -> None:
+    cases = matching_world(1, 40)
+    times = np.random.default_rng(1).integers(1, 4, len(cases))
+    weighted = fit_competition(cases, times.astype(float), with_prior=False)
+    repeated = [case for case, count in zip(cases, times, strict=True) for _ in range(count)]
+    expected = fit_competition(repeated, np.ones(len(repeated)), with_prior=False)
+    found = sum(surprise(it, weighted.scale, weighted.alone) for it in repeated) / len(repeated)
+    best = sum(surprise(it, expected.scale, expected.alone) for it in repeated) / len(repeated)
+    assert found == pytest.approx(best, abs=1e-3)
 
 
 def test_competition_and_placement_never_cost_what_the_pixels_knew() -> None:

@@ -14,8 +14,9 @@ from robustmat.dataset.pairs import draw_frame_pairs, draw_pairs
 from robustmat.dataset.store import LandmarkDataset
 from robustmat.dataset.truth import read_truth
 from robustmat.errors import ConfigError, DataError
-from robustmat.evaluation.decide import embed_sample, fit_decision, score_frames
+from robustmat.evaluation.decide import embed_sample, fit_decision, score_frames, share_alike
 from robustmat.evaluation.evaluate import evaluate
+from robustmat.evaluation.metrics import auc_paper, best_threshold
 from robustmat.evaluation.predictions import Predictions, read_predictions, write_predictions
 from robustmat.evaluation.references import (
     AlwaysMatch,
@@ -447,3 +448,23 @@ def test_box_geometry_learns_the_same_from_a_checkpoints_examples_as_from_the_da
         geometry = next(it for it in rows if it.name == "box-geometry")
         scores.append(geometry.score(*(geometry.embed(frame) for frame in frames)))
     assert (scores[0] == scores[1]).all()
+
+
+def test_every_world_counts_alike_for_a_threshold_however_many_pairs_it_has() -> None:
+    world = np.array(["town"] * 90 + ["drive"] * 10)
+    chosen = np.arange(100) % 2 == 0
+    weight = share_alike(world, chosen)
+    assert weight[world == "town"].sum() == pytest.approx(1)
+    assert weight[world == "drive"].sum() == pytest.approx(1)
+    assert not weight[~chosen].any()
+
+    # A town whose scores lie one higher than the drive's, ten times as often: alike, the drive keeps half a voice.
+    label = np.arange(100) % 4 != 0
+    scores = label + (world == "town") + np.linspace(0, 0.5, 100)
+    alike = best_threshold(scores, label, share_alike(world, label) + share_alike(world, ~label))
+
+    def right(name: str, threshold: float) -> float:
+        return auc_paper(scores[world == name], label[world == name], threshold)
+
+    others = [right("town", it) + right("drive", it) for it in scores]
+    assert right("town", alike) + right("drive", alike) == pytest.approx(max(others))

@@ -136,6 +136,21 @@ def test_no_threshold_beats_the_best_one(case: tuple[np.ndarray, np.ndarray, np.
     assert best == pytest.approx(max(rivals))
 
 
+@settings(max_examples=60, deadline=None)
+@given(cases(), st.data())
+def test_a_pair_of_weight_two_decides_thresholds_like_two_pairs(
+    case: tuple[np.ndarray, np.ndarray, np.ndarray, float], data: st.DataObject
+) -> None:
+    scores, labels, _, _ = case
+    times = np.array(data.draw(st.lists(st.integers(1, 3), min_size=len(scores), max_size=len(scores))))
+    scores_repeated, labels_repeated = np.repeat(scores, times), np.repeat(labels, times)
+    weighted = metrics.best_threshold(scores, labels, times.astype(float))
+    assert weighted == metrics.best_threshold(scores_repeated, labels_repeated)
+    possible = int(labels_repeated.sum()) + 2
+    weighted = metrics.best_match_threshold(scores, labels, possible, times.astype(float))
+    assert weighted == metrics.best_match_threshold(scores_repeated, labels_repeated, possible)
+
+
 def test_metrics_that_cannot_be_known_are_nan_not_a_guess() -> None:
     found = metrics.measure(np.array([0.1, 0.9]), np.array([True, True]), 0.5)
     assert all(np.isnan(found[name]) for name in ("auc_paper", "roc_auc", "fpr95"))

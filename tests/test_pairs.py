@@ -101,6 +101,57 @@ def test_a_landmark_without_identity_is_ambiguous_with_everything() -> None:
     assert label_of(known, stranger) == AMBIGUOUS
 
 
+def board_and_its_ghost(**changes: object) -> tuple[LandmarkDataset, Landmark]:
+    """Two frames of one board, 3 m apart; in the second LiDAR met what lies 10 m behind the board."""
+    frames = DRIVE.frames[0], DRIVE.frames[2]
+    seen = next(it for it in frames[0].landmarks if it.identity in {mark.identity for mark in frames[1].landmarks})
+    again = next(it for it in frames[1].landmarks if it.identity == seen.identity)
+    assert again.position is not None
+    centre = np.array(frames[1].T_world_camera)[:3, 3]
+    ray = (np.array(again.position) - centre) / np.linalg.norm(np.array(again.position) - centre)
+    behind = tuple(float(it) for it in np.array(again.position) + 10 * ray)
+    ghost = replace(again, **{"identity": 99, "position": behind, **changes})  # type: ignore[arg-type]
+    pair = replace(frames[0], landmarks=(seen,)), replace(frames[1], landmarks=(ghost,))
+    return replace(DRIVE, frames=pair), again
+
+
+def ghost_label(dataset: LandmarkDataset) -> int:
+    a, b = read_truth([dataset]).frames
+    assert np.array_equal(label_candidates(a, b), label_candidates(b, a).T)
+    return int(label_candidates(a, b)[0, 0])
+
+
+def test_an_object_seen_just_where_another_must_stand_is_ambiguous() -> None:
+    dataset, _ = board_and_its_ghost()
+    assert ghost_label(dataset) == AMBIGUOUS
+
+
+def test_an_object_seen_elsewhere_or_of_another_kind_is_unmatched() -> None:
+    _, again = board_and_its_ghost()
+    x0, y0, x1, y1 = again.box
+    aside = (x0 + 30, y0, x1 + 30, y1) if x1 + 30 <= 320 else (x0 - 30, y0, x1 - 30, y1)
+    # Its own place must not lie in the first frame's box either: 10 m to the side of where the ray ends.
+    assert again.position is not None
+    far = (again.position[0] + 10, again.position[1], again.position[2] + 10)
+    assert ghost_label(board_and_its_ghost(box=aside, position=far)[0]) == UNMATCHED
+    other = "pole" if again.category != "pole" else "traffic_sign"
+    assert ghost_label(board_and_its_ghost(category=other)[0]) == UNMATCHED
+
+
+def test_an_object_that_is_seen_itself_leaves_no_doubt_about_the_one_before_it() -> None:
+    dataset, again = board_and_its_ghost()
+    first, second = dataset.frames
+    both = replace(dataset, frames=(first, replace(second, landmarks=(*second.landmarks, again))))
+    a, b = read_truth([both]).frames
+    assert label_candidates(a, b).tolist() == [[UNMATCHED, MATCHED]]
+
+
+def test_without_a_camera_identities_alone_decide() -> None:
+    dataset, _ = board_and_its_ghost()
+    blind = replace(dataset, frames=tuple(replace(it, camera=None) for it in dataset.frames))
+    assert ghost_label(blind) == UNMATCHED
+
+
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 10_000), negatives=st.sampled_from(["same-class", "random"]))
 def test_pairs_keep_every_promise_of_the_protocol(seed: int, negatives: str) -> None:

@@ -3,7 +3,8 @@
 Identities are clusters of LiDAR positions, so they carry doubt. Candidates that cannot be judged fairly are
 *ambiguous* and count neither for nor against a method: the same identity seen at places too far apart (a
 smeared cluster), different identities nearer than two metres (a sign and its own pole, one post in two
-pieces), and landmarks without an identity.
+pieces), different identities of which one is seen just where the other must stand (LiDAR met the wall behind
+a far pole, so that it became an object of its own), and landmarks without an identity.
 """
 
 from collections.abc import Sequence
@@ -15,7 +16,9 @@ from scipy.spatial import cKDTree
 
 from robustmat.dataset.store import LandmarkDataset
 from robustmat.errors import DataError
-from robustmat.types import CATEGORIES, Array, Frame
+from robustmat.geometry.projection import NEAREST
+from robustmat.geometry.transforms import invert, multiply, transform
+from robustmat.types import CATEGORIES, Array, Camera, Frame
 
 UNMATCHED, MATCHED, AMBIGUOUS = 0, 1, 2
 
@@ -23,6 +26,7 @@ NEAREST_FRAMES, FARTHEST_FRAMES = 2.0, 25.0  # metres between the two cameras of
 TOLERANCE = {"window": 1.0}  # metres; how far apart two sightings of one object may be placed
 DEFAULT_TOLERANCE = 0.5
 SEPARATION = 2.0  # metres; different identities nearer than this may be one object
+SIGHT = np.tan(np.radians(0.3))  # poses and calibrations put a place no nearer than that beside a box, in radians
 POLE_HEIGHT_WEIGHT = 0.2  # how much of a pole is seen decides the height of its mean, not its place
 UNKNOWN = -1  # the identity of a landmark that has none
 
@@ -36,11 +40,22 @@ class FrameTruth:
     dataset: int
     index: int  # of the frame within its data set
     world: str
-    centre: Array  # [3], the camera in the world
-    down: Array  # [3], unit vector in the world
+    T_world_camera: Array
+    camera: Camera | None
     identity: Indices  # [L], unique over all data sets, UNKNOWN where not known
     category: Indices  # [L], index into CATEGORIES
     position: Array  # [L, 3], nan where not known
+    box: Array  # [L, 4]
+
+    @property
+    def centre(self) -> Array:
+        """The camera in the world: [3]."""
+        return self.T_world_camera[:3, 3]
+
+    @property
+    def down(self) -> Array:
+        """A unit vector in the world: [3]."""
+        return self.T_world_camera[:3, 1]
 
 
 @dataclass(frozen=True)
@@ -81,11 +96,12 @@ def read_truth(datasets: Sequence[LandmarkDataset]) -> Truth:
                     dataset=number,
                     index=index,
                     world=dataset.world,
-                    centre=frame.T_world_camera[:3, 3],
-                    down=frame.T_world_camera[:3, 1],
+                    T_world_camera=frame.T_world_camera,
+                    camera=frame.camera,
                     identity=np.array([united.get((number, it.identity), UNKNOWN) for it in marks], np.int64),
                     category=np.array([CATEGORIES.index(it.category) for it in marks], np.int64),
                     position=np.array([it.position or (np.nan,) * 3 for it in marks], np.float64),
+                    box=np.array([it.box for it in marks], np.float64),
                 )
             )
     return Truth(tuple(datasets), tuple(frames))
@@ -141,8 +157,24 @@ def label_candidates(a: FrameTruth, b: FrameTruth) -> NDArray[np.int8]:
     # Comparisons with an unknown place (nan) are false: then the identities alone decide.
     label[same & (distance > tolerance[:, None])] = AMBIGUOUS
     label[~same & (distance < SEPARATION)] = AMBIGUOUS
+    taken = _stands_in(a, b) | _stands_in(b, a).T
+    seen = (label == MATCHED).any(axis=1)[:, None] | (label == MATCHED).any(axis=0)  # there it is, and nowhere else
+    label[~same & (a.category[:, None] == b.category) & taken & ~seen] = AMBIGUOUS
     label[(a.identity == UNKNOWN)[:, None] | (b.identity == UNKNOWN)[None]] = AMBIGUOUS
     return label
+
+
+def _stands_in(a: FrameTruth, b: FrameTruth) -> NDArray[np.bool_]:
+    """Whether the place of a landmark of `a` is seen within the box of one of `b`: [A, B]."""
+    if b.camera is None:
+        return np.zeros((len(a.identity), len(b.identity)), np.bool_)
+    points_camera = transform(invert(b.T_world_camera), a.position)
+    ahead = points_camera[:, 2] > NEAREST
+    depth = np.where(ahead, points_camera[:, 2], np.nan)  # nan is within no box
+    pixels = multiply(b.camera.matrix[:2], points_camera) / depth[:, None] + 0.5  # boxes count from pixels' edges
+    slack = SIGHT * np.diag(b.camera.matrix)[:2]
+    low, high = b.box[:, :2] - slack, b.box[:, 2:] + slack
+    return np.asarray(((pixels[:, None] >= low) & (pixels[:, None] <= high)).all(axis=2))
 
 
 def landmark_distance(a: FrameTruth, b: FrameTruth) -> Array:

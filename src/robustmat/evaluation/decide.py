@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robustmat.dataset.pairs import PairSample
-from robustmat.dataset.truth import AMBIGUOUS, MATCHED, Truth, label_candidates
+from robustmat.dataset.truth import AMBIGUOUS, MATCHED, Indices, Truth, label_candidates
 from robustmat.evaluation.calibration import fit_calibration
 from robustmat.evaluation.metrics import best_match_threshold, best_threshold
 from robustmat.evaluation.scoring import (
@@ -71,17 +71,28 @@ def fit_decision(
     certain: float | None = None,
 ) -> Fitted:
     """The threshold that separates the sample's landmark pairs best, the match threshold that gives its frame
-    pairs the best F1, and the probability over all their candidates."""
+    pairs the best F1, and the probability over all their candidates.
+
+    For thresholds every world counts alike: a town has a hundred times the pairs of the last third of a short drive.
+    """
     views = _pair_views(sample, perturbation, side)
     scores = score_pairs(matcher, embedded, views, sample.landmark_a, sample.landmark_b)
     candidates = score_frames(matcher, embedded, sample.truth, _frame_views(sample, perturbation, side))
     slope, intercept = fit_calibration(evidence(candidates.score, certain), candidates.right)
+    world = world_of(sample.truth, sample.frame_a)
+    weight = share_alike(world, sample.label) + share_alike(world, ~sample.label)
+    pairs = possible_matches(sample.truth, sample.frame_pairs)
+    world = world_of(sample.truth, sample.frame_pairs[:, 0])  # of each frame pair
+    share = share_alike(world[pairs.partner_pair])
+    share_of = dict(zip(world[pairs.partner_pair].tolist(), share.tolist(), strict=True))  # a match of each world
+    best = candidates.best
     decision = Decision(
-        threshold=best_threshold(scores, sample.label),
+        threshold=best_threshold(scores, sample.label, weight),
         match_threshold=best_match_threshold(
-            candidates.score[candidates.best],
-            candidates.right[candidates.best],
-            len(possible_matches(sample.truth, sample.frame_pairs).partner_pair),
+            candidates.score[best],
+            candidates.right[best],
+            float(share.sum()),
+            np.array([share_of.get(it, 0.0) for it in world[candidates.pair[best]].tolist()]),
         ),
         slope=slope,
         intercept=intercept,
@@ -97,11 +108,13 @@ class Candidates:
     score: Array
     right: NDArray[np.bool_]
     best: NDArray[np.bool_]  # the mutual best of its frame pair, among landmarks of its category
+    pair: Indices  # which of the frame pairs
 
 
 def score_frames(matcher: Matcher, embedded: Embedded, truth: Truth, views: Sequence[tuple[View, View]]) -> Candidates:
     """Score whole frame pairs, each once."""
     scores, rights, bests = [np.zeros(0)], [np.zeros(0, np.bool_)], [np.zeros(0, np.bool_)]
+    counts = []
     for a, b in views:
         first, second = truth.frames[a[0]], truth.frames[b[0]]
         score = matcher.score(embedded[a], embedded[b])
@@ -113,7 +126,22 @@ def score_frames(matcher: Matcher, embedded: Embedded, truth: Truth, views: Sequ
         scores.append(score[judged])
         rights.append(label[judged] == MATCHED)
         bests.append(best[judged])
-    return Candidates(np.concatenate(scores), np.concatenate(rights), np.concatenate(bests))
+        counts.append(int(judged.sum()))
+    pair = np.repeat(np.arange(len(counts)), counts)
+    return Candidates(np.concatenate(scores), np.concatenate(rights), np.concatenate(bests), pair)
+
+
+def world_of(truth: Truth, frames: Indices) -> NDArray[np.str_]:
+    """The name of each frame's world: [N]."""
+    return np.array([truth.frames[it].world for it in frames], np.str_)
+
+
+def share_alike(world: NDArray[np.str_], chosen: NDArray[np.bool_] | None = None) -> Array:
+    """Weights [N] by which those of each world together count as much as those of any other; others count nothing."""
+    _, group = np.unique(world, return_inverse=True)
+    counted = np.ones(len(world)) if chosen is None else chosen.astype(np.float64)
+    total = np.bincount(group, counted)[group] if len(world) else counted
+    return np.asarray(counted / np.maximum(total, 1))
 
 
 def _pair_views(sample: PairSample, perturbation: Perturbation, side: str) -> list[tuple[View, View]]:

@@ -156,32 +156,33 @@ def fpr95(scores: Array, labels: Labels) -> float:
     return float(fpr95_of(curve(scores, labels))[0])
 
 
-def best_threshold(scores: Array, labels: Labels) -> float:
+def best_threshold(scores: Array, labels: Labels, weights: Array | None = None) -> float:
     """The threshold with the highest `auc_paper`, midway between the two scores it separates.
 
     On three matched to one unmatched, F1 is highest when nearly everything is accepted; the balanced
     accuracy weighs wrong acceptances and wrong refusals alike and does not depend on that ratio.
     """
-    steps = curve(scores, labels)
+    steps = curve(scores, labels, weights)
     matched, unmatched = steps.matched[0], steps.unmatched[0]
-    balance = matched / max(matched[-1], 1) - unmatched / max(unmatched[-1], 1)
+    balance = _ratio(matched, matched[-1:]) - _ratio(unmatched, unmatched[-1:])
     best = int(balance.argmax())
     below = steps.score[min(best + 1, len(steps.score) - 1)]
     return float((steps.score[best] + below) / 2)
 
 
-def best_match_threshold(scores: Array, right: Labels, possible: int) -> float:
+def best_match_threshold(scores: Array, right: Labels, possible: float, weights: Array | None = None) -> float:
     """The threshold with the highest F1 of returned matches, of which `possible` could have been right.
 
     Args:
         scores: [M], of all judged matches of whole frame pairs, before any threshold.
         right: [M], which of them are.
+        weights: [M], how much each counts; `possible` is then the weight of those that could have been right.
     """
     if not len(scores):
         return 0.0
     order = np.argsort(-scores, kind="stable")
-    ranked = scores[order]
-    f1 = 2 * np.cumsum(right[order]) / (np.arange(1, len(ranked) + 1) + possible)
+    ranked, weight = scores[order], _rows(weights, len(scores))[0, order]
+    f1 = 2 * np.cumsum(weight * right[order]) / (np.cumsum(weight) + possible)
     f1[:-1][ranked[:-1] == ranked[1:]] = -1.0  # equal scores are accepted together
     best = int(f1.argmax())
     below = ranked[min(best + 1, len(ranked) - 1)]
@@ -204,4 +205,5 @@ def _steps(cumulated: Array) -> Array:
 
 def _ratio(part: Array, whole: Array, nothing: float = 0.0) -> Array:
     """part / whole, and `nothing` where there is no whole."""
-    return np.asarray(np.divide(part, whole, out=np.full(np.shape(whole), nothing), where=whole > 0))
+    shape = np.broadcast_shapes(np.shape(part), np.shape(whole))
+    return np.asarray(np.divide(part, whole, out=np.full(shape, nothing), where=whole > 0))

@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 
 from robustmat.dataset.pairs import PairSample
 from robustmat.dataset.truth import AMBIGUOUS, MATCHED, UNMATCHED, label_candidates
-from robustmat.evaluation.decide import embed_sample_with, fit_decision
+from robustmat.evaluation.decide import embed_sample_with, fit_decision, share_alike, world_of
 from robustmat.evaluation.scoring import Progress, silent, views_of
 from robustmat.matching.protocol import Matcher
 from robustmat.matching.steps import SharedMatcher, StepConfig, SteppedMatcher
@@ -35,6 +35,8 @@ def fit_steps(
     remembered = embed_sample_with(stepped, sample, perturbation, side=side, progress=progress)
     views = views_of(sample.frame_pairs, perturbation, side)
     labels = [label_candidates(sample.truth.frames[i], sample.truth.frames[j]) for i, j in sample.frame_pairs]
+    told = np.array([label.size > 0 for label in labels], np.bool_)
+    weights = share_alike(world_of(sample.truth, sample.frame_pairs[:, 0]), told)[told]
     for matcher, embedded in zip(stepped, remembered, strict=True):
         if matcher.step != "neighbors":
             cases = [
@@ -42,20 +44,21 @@ def fit_steps(
                 for (a, b), label in zip(views, labels, strict=True)
                 if label.size
             ]
-            matcher.config = fit_competition(cases, with_prior=matcher.step == "placement")
+            matcher.config = fit_competition(cases, weights, with_prior=matcher.step == "placement")
         matcher.decide_by(fit_decision(matcher, embedded, sample, perturbation, side=side).decision)
         matcher.inner = inner  # what was scored for the fit is not kept
     return stepped
 
 
-def fit_competition(cases: Sequence[Case], with_prior: bool) -> StepConfig:
-    """The scale of scores, of the prior, and the logit of having no partner that make the truth likeliest.
+def fit_competition(cases: Sequence[Case], weights: Array, with_prior: bool) -> StepConfig:
+    """The scale of scores, of the prior, and the logit of having no partner that make the truth likeliest, each case
+    counting as its weight [N] says.
 
     Scores may be of any size, so the search runs on standardised ones.
     """
     known = np.concatenate([score[label != AMBIGUOUS] for score, _, label in cases])
     spread = max(float(known.std()), 1e-9)
-    padded = _Padded.of(cases)
+    padded = _Padded.of(cases, weights)
 
     def loss(values: Array) -> float:
         scale, prior_scale, alone = _unpack(values, spread, with_prior)
@@ -83,9 +86,10 @@ class _Padded:
     matched: NDArray[np.bool_]
     alone_a: NDArray[np.bool_]  # [M, A], landmarks that surely have no partner
     alone_b: NDArray[np.bool_]  # [M, B]
+    weight: Array  # [M], one in all
 
     @classmethod
-    def of(cls, cases: Sequence[Case]) -> "_Padded":
+    def of(cls, cases: Sequence[Case], weights: Array) -> "_Padded":
         rows, columns = (max(case[0].shape[axis] for case in cases) for axis in (0, 1))
         score, prior, label = (np.zeros((len(cases), rows, columns)) for _ in range(3))
         label += AMBIGUOUS  # padding is no rival
@@ -97,7 +101,8 @@ class _Padded:
             # One whose partner may be among the doubtful candidates is not said to have none.
             settled = case[2] == UNMATCHED
             real_a[number, inside[1]], real_b[number, inside[2]] = settled.all(axis=1), settled.all(axis=0)
-        return cls(score, prior, label != AMBIGUOUS, label == MATCHED, real_a, real_b)
+        weights = weights / weights.sum()
+        return cls(score, prior, label != AMBIGUOUS, label == MATCHED, real_a, real_b, weights)
 
     def surprise(self, scale: float, prior_scale: float, alone: float) -> float:
         """Minus the log probability of the true partners, or of "none", of all landmarks of both frames; a mean."""
@@ -107,6 +112,7 @@ class _Padded:
             highest = np.maximum(logits.max(axis=axis, keepdims=True), alone)
             sum_ = np.exp(logits - highest).sum(axis=axis, keepdims=True) + np.exp(alone - highest)
             norm = highest + np.log(sum_)
-            total -= np.where(self.matched, logits - norm, 0.0).sum(where=self.matched)
-            total -= (alone - norm.squeeze(axis))[nobody].sum()
-        return float(total / len(logits))
+            partners = np.where(self.matched, logits - norm, 0.0).sum(axis=(1, 2), where=self.matched)
+            nobodies = (alone - norm.squeeze(axis)).sum(axis=1, where=nobody)
+            total -= self.weight @ (partners + nobodies)
+        return float(total)
