@@ -11,6 +11,7 @@ import pytest
 from layouts_for_tests import LAYOUTS
 from robustmat.dataset.prepare import prepare
 from robustmat.dataset.store import LandmarkDataset, open_dataset
+from robustmat.dataset.truth import UNMATCHED, frame_pairs, label_candidates, read_truth
 from robustmat.landmarks.config import DEFAULT
 from robustmat.landmarks.known import identify
 from robustmat.sources.street import build_town, drive_town
@@ -32,6 +33,25 @@ def test_prepare_recovers_the_simulators_identities(
     assert right > 5000
     assert right / (right + wrong) >= 0.98
     assert right / (right + missed) >= 0.9
+    unmatched, same = count_unmatched(data, truth)
+    assert unmatched > 10_000
+    assert same / unmatched <= 2e-4  # LiDAR that met the wall behind a pole makes a second object of it
+
+
+def count_unmatched(data: LandmarkDataset, truth: list[dict[str, Any]]) -> tuple[int, int]:
+    """Candidates of one category that the ground truth calls unmatched, and those of them that are one object."""
+    ours, unmatched, same = read_truth([data]), 0, 0
+    true = []
+    for frame in ours.frames:
+        known = [(tuple(it["box"]), it["category"], it["identity"]) for it in truth[frame.index]["landmarks"]]
+        true.append(np.array([it.identity for it in identify(data.frames[frame.index].landmarks, known)], object))
+    for a, b in frame_pairs(ours).tolist():
+        first, second = ours.frames[a], ours.frames[b]
+        told = (label_candidates(first, second) == UNMATCHED) & (first.category[:, None] == second.category)
+        told &= np.not_equal(true[a], None)[:, None] & np.not_equal(true[b], None)
+        unmatched += int(told.sum())
+        same += int((told & (true[a][:, None] == true[b])).sum())
+    return unmatched, same
 
 
 def count_pairs(data: LandmarkDataset, truth: list[dict[str, Any]]) -> tuple[int, int, int]:
