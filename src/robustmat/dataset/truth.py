@@ -26,7 +26,7 @@ NEAREST_FRAMES, FARTHEST_FRAMES = 2.0, 25.0  # metres between the two cameras of
 TOLERANCE = {"window": 1.0}  # metres; how far apart two sightings of one object may be placed
 DEFAULT_TOLERANCE = 0.5
 SEPARATION = 2.0  # metres; different identities nearer than this may be one object
-SIGHT = np.tan(np.radians(0.3))  # poses and calibrations put a place no nearer than that beside a box, in radians
+BESIDE = np.tan(np.radians(0.3))  # how far off a box its place may be seen: poses and calibration are no better
 POLE_HEIGHT_WEIGHT = 0.2  # how much of a pole is seen decides the height of its mean, not its place
 UNKNOWN = -1  # the identity of a landmark that has none
 
@@ -157,9 +157,10 @@ def label_candidates(a: FrameTruth, b: FrameTruth) -> NDArray[np.int8]:
     # Comparisons with an unknown place (nan) are false: then the identities alone decide.
     label[same & (distance > tolerance[:, None])] = AMBIGUOUS
     label[~same & (distance < SEPARATION)] = AMBIGUOUS
-    taken = _stands_in(a, b) | _stands_in(b, a).T
-    seen = (label == MATCHED).any(axis=1)[:, None] | (label == MATCHED).any(axis=0)  # there it is, and nowhere else
-    label[~same & (a.category[:, None] == b.category) & taken & ~seen] = AMBIGUOUS
+    matched = label == MATCHED
+    found = matched.any(axis=1)[:, None] | matched.any(axis=0)  # what is seen itself is not what stands in its place
+    in_place = _stands_in(a, b) | _stands_in(b, a).T
+    label[~same & ~found & in_place & (a.category[:, None] == b.category)] = AMBIGUOUS
     label[(a.identity == UNKNOWN)[:, None] | (b.identity == UNKNOWN)[None]] = AMBIGUOUS
     return label
 
@@ -172,7 +173,7 @@ def _stands_in(a: FrameTruth, b: FrameTruth) -> NDArray[np.bool_]:
     ahead = points_camera[:, 2] > NEAREST
     depth = np.where(ahead, points_camera[:, 2], np.nan)  # nan is within no box
     pixels = multiply(b.camera.matrix[:2], points_camera) / depth[:, None] + 0.5  # boxes count from pixels' edges
-    slack = SIGHT * np.diag(b.camera.matrix)[:2]
+    slack = BESIDE * np.diag(b.camera.matrix)[:2]
     low, high = b.box[:, :2] - slack, b.box[:, 2:] + slack
     return np.asarray(((pixels[:, None] >= low) & (pixels[:, None] <= high)).all(axis=2))
 
