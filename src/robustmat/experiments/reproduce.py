@@ -13,7 +13,13 @@ from robustmat.evaluation.decide import embed_sample_with, fit_decision
 from robustmat.evaluation.evaluate import evaluate
 from robustmat.evaluation.methods import ROBUSTMAT, load_method
 from robustmat.evaluation.predictions import write_predictions
-from robustmat.evaluation.references import BoxGeometry, References, geometry_examples, make_references
+from robustmat.evaluation.references import (
+    EXAMPLES_FILE,
+    BoxGeometry,
+    References,
+    geometry_examples,
+    make_references,
+)
 from robustmat.evaluation.scoring import Progress as LabelledProgress
 from robustmat.evaluation.scoring import silent
 from robustmat.evaluation.steps import fit_steps
@@ -41,7 +47,7 @@ from robustmat.matching.matcher import RobustMatcher
 from robustmat.matching.protocol import Matcher
 from robustmat.matching.steps import STEPS, SharedMatcher, SteppedMatcher
 from robustmat.models.baselines.weights import load_baseline, method_of
-from robustmat.models.weights import load_checkpoint
+from robustmat.models.weights import find_checkpoint, load_checkpoint
 from robustmat.perturb import parse
 from robustmat.training.baseline_config import BaselineTrainingConfig
 from robustmat.training.baseline_run import train_baseline
@@ -169,6 +175,7 @@ def predict_missing(workspace: Workspace, cells: Sequence[Cell]) -> None:
     first = missing[0]
     workspace.tell(f"predicting {first.test.name}, {first.perturb}, seed {first.seed}: {len(missing)} methods")
     matchers: dict[str, list[Matcher]] = {}
+    priors: dict[bytes, SharedMatcher] = {}
     for cell in missing:
         if cell.training == REFERENCES:
             key = cell.test.side.name, cell.seed
@@ -176,7 +183,8 @@ def predict_missing(workspace: Workspace, cells: Sequence[Cell]) -> None:
                 workspace.references[key] = reference_rows(cell.test.side, cell.seed)
             matchers[REFERENCES] = workspace.references[key]
         else:
-            matchers[cell.training] = trained_rows(run_folder(workspace.path, cell.training, cell.test.side, cell.seed))
+            run = run_folder(workspace.path, cell.training, cell.test.side, cell.seed)
+            matchers[cell.training] = trained_rows(run, priors)
     (leader, *rest) = [it for group in matchers.values() for it in group]
     _, whole = evaluate(
         leader,
@@ -197,8 +205,11 @@ def predict_missing(workspace: Workspace, cells: Sequence[Cell]) -> None:
         write_predictions(cell.path(workspace.path), replace(whole, meta=meta, rows=part))
 
 
-def trained_rows(run: Path) -> list[Matcher]:
-    """A run's matcher with everything that goes on top of it, each under the name of its step."""
+def trained_rows(run: Path, priors: dict[bytes, SharedMatcher]) -> list[Matcher]:
+    """A run's matcher with everything that goes on top of it, each under the name of its step.
+
+    Runs that learned from the same boxes share their box geometry, by its file's content: it costs more than pixels do.
+    """
     method = method_of(run) or ROBUSTMAT
     rows: list[Matcher] = []
     if method == ROBUSTMAT:
@@ -214,6 +225,9 @@ def trained_rows(run: Path) -> list[Matcher]:
         stepped, _ = load_method(f"{method}+{step}", run)
         assert isinstance(stepped, SteppedMatcher)
         stepped.inner, stepped.name = shared, step
+        if stepped.prior:
+            boxes = (find_checkpoint(run) / EXAMPLES_FILE).read_bytes()
+            stepped.prior = priors.setdefault(boxes, SharedMatcher(stepped.prior))
         rows.append(stepped)
     return [shared, *rows]
 
