@@ -81,18 +81,15 @@ def fit_decision(
     slope, intercept = fit_calibration(evidence(candidates.score, certain), candidates.right)
     world = world_of(sample.truth, sample.frame_a)
     weight = share_alike(world, sample.label) + share_alike(world, ~sample.label)
-    pairs = possible_matches(sample.truth, sample.frame_pairs)
-    world = world_of(sample.truth, sample.frame_pairs[:, 0])  # of each frame pair
-    share = share_alike(world[pairs.partner_pair])
-    share_of = dict(zip(world[pairs.partner_pair].tolist(), share.tolist(), strict=True))  # a match of each world
     best = candidates.best
+    match_weight, possible = _match_weights(sample)
     decision = Decision(
         threshold=best_threshold(scores, sample.label, weight),
         match_threshold=best_match_threshold(
             candidates.score[best],
             candidates.right[best],
-            float(share.sum()),
-            np.array([share_of.get(it, 0.0) for it in world[candidates.pair[best]].tolist()]),
+            possible,
+            match_weight[candidates.pair[best]],
         ),
         slope=slope,
         intercept=intercept,
@@ -142,6 +139,18 @@ def share_alike(world: NDArray[np.str_], chosen: NDArray[np.bool_] | None = None
     counted = np.ones(len(world)) if chosen is None else chosen.astype(np.float64)
     total = np.bincount(group, counted)[group] if len(world) else counted
     return np.asarray(counted / np.maximum(total, 1))
+
+
+def _match_weights(sample: PairSample) -> tuple[Array, float]:
+    """How much a match of each frame pair counts [F], and all matches that could be found together.
+
+    The possible matches of each world count as much as those of any other; a world without any counts nothing.
+    """
+    names, world = np.unique(world_of(sample.truth, sample.frame_pairs[:, 0]), return_inverse=True)
+    possible = possible_matches(sample.truth, sample.frame_pairs)
+    count = np.bincount(world[possible.partner_pair], minlength=len(names))
+    weight = np.divide(1.0, count, out=np.zeros(len(names)), where=count > 0)
+    return weight[world], float((count > 0).sum())
 
 
 def _pair_views(sample: PairSample, perturbation: Perturbation, side: str) -> list[tuple[View, View]]:

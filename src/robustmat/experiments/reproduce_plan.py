@@ -14,6 +14,7 @@ from typing import Any
 
 from robustmat.dataset.store import LandmarkDataset
 from robustmat.errors import DataError
+from robustmat.evaluation.references import EXAMPLES_FILE
 from robustmat.experiments.tables import Row, Training
 from robustmat.files import read_json, write_json
 from robustmat.models.baselines import BASELINES
@@ -163,7 +164,7 @@ def run_folder(workspace: Path, training: str, side: Side, seed: int) -> Path:
 def is_finished(run: Path, config: RunConfig) -> bool:
     """The last step is done, and so is what follows it."""
     final = run / "final" / "model.json"
-    if not final.is_file() or not (run / "best" / "box-geometry.safetensors").is_file():
+    if not final.is_file() or not (run / "best" / EXAMPLES_FILE).is_file():
         return False
     if read_json(final, "checkpoint header")["provenance"]["steps"] != config.steps:
         return False
