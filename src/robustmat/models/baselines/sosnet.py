@@ -1,7 +1,8 @@
 """SOSNet (Tian et al., CVPR 2019): a descriptor whose distances to third parties agree as well.
 
 Kept: the network (kornia's), the squared hinge on the hardest negative, the second-order similarity regulariser over
-the eight nearest neighbours. Smaller: the batch.
+the eight nearest neighbours. Smaller: the batch, the share of it among which the hardest is looked for, and the
+regulariser's weight, by which all descriptors of so small a batch would shrink to one.
 """
 
 from typing import cast
