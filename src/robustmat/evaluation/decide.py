@@ -133,10 +133,10 @@ def world_of(truth: Truth, frames: Indices) -> NDArray[np.str_]:
     return np.array([truth.frames[it].world for it in frames], np.str_)
 
 
-def share_alike(world: NDArray[np.str_], chosen: NDArray[np.bool_] | None = None) -> Array:
-    """Weights [N] by which those of each world together count as much as those of any other; others count nothing."""
+def share_alike(world: NDArray[np.str_], chosen: NDArray[np.bool_]) -> Array:
+    """Weights [N] by which the chosen of each world together count as much as those of any other; the rest nothing."""
     _, group = np.unique(world, return_inverse=True)
-    counted = np.ones(len(world)) if chosen is None else chosen.astype(np.float64)
+    counted = chosen.astype(np.float64)
     total = np.bincount(group, counted)[group] if len(world) else counted
     return np.asarray(counted / np.maximum(total, 1))
 
