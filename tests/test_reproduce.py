@@ -18,7 +18,7 @@ from robustmat.evaluation.metrics import measure
 from robustmat.evaluation.predictions import read_predictions
 from robustmat.experiments import reproduce as module
 from robustmat.experiments import tables_values
-from robustmat.experiments.reproduce import Settings, Workspace, reproduce, train_missing
+from robustmat.experiments.reproduce import Settings, Workspace, reproduce, train_command, train_missing
 from robustmat.experiments.reproduce_budget import steps_within
 from robustmat.experiments.reproduce_plan import (
     Cell,
@@ -297,9 +297,25 @@ def test_who_gains_nothing_by_towns_is_suited_to_them_and_learns_from_the_drives
     workspace = Workspace(tmp_path, Settings(seeds=(0,), steps=3))
     rivals = {name: load_baseline_config(name).learning_rate for name in ("hardnet", "solar")}
     shipped = {**rivals, "robustmat": load_training_config("street").learning_rate}
-    for name, steps, rate in (("hardnet", 3, 0.3), ("solar", 0, 1.0), ("robustmat", 0, 0.3)):
+    for name, steps, rate in (("hardnet", 3, 0.3), ("solar", 0, 0.125), ("robustmat", 0, 0.3)):
         assert workspace.first_config(trainings[name], first).steps == steps
         assert workspace.config(trainings[name], side, 0).learning_rate == pytest.approx(rate * shipped[name])
+
+
+@pytest.mark.parametrize("name", ["solar", "delg", "cvnet"])
+@pytest.mark.parametrize(("steps", "rate"), [(3, 0.125), (99, 0.125), (100, 1.0), (None, 1.0)])
+def test_imagenet_features_take_their_whole_rate_when_there_is_time_for_it(
+    name: str, steps: int | None, rate: float, streets: list[LandmarkDataset], tmp_path: Path
+) -> None:
+    first = make_first(streets[:1], streets[2:], None)
+    training = make_row(name).training
+    whole = load_baseline_config(name).learning_rate
+    workspace = Workspace(tmp_path, Settings(seeds=(0,), steps=steps))
+    for side in (make_tests(streets[1:2], [], streets[2:], first=it)[0].side for it in (None, first)):
+        config = workspace.config(training, side, 0)
+        assert config.learning_rate == rate * whole
+        note = train_command(training, side, config, tmp_path)
+        assert ("learning_rate" in note) == (rate != 1)  # said where the preset alone would not do
 
 
 def test_no_steps_suit_a_method_to_its_data(streets: list[LandmarkDataset], tmp_path: Path) -> None:

@@ -32,13 +32,13 @@ from robustmat.experiments.reproduce_plan import (
     config_digest,
     digest,
     first_of,
-    going_on,
     is_finished,
     keep_plan,
     keep_steps,
     learned_by,
     learns_from_towns,
     load_config,
+    rate_of,
     run_folder,
     trainings_of,
 )
@@ -58,7 +58,6 @@ from robustmat.training.validation import build_validation
 
 Tell = Callable[[str], None]
 Found = dict[tuple[str, str, str, int], Path]  # training, test, perturbation, seed -> predictions file
-GOING_ON = 0.3  # of the learning rate, where weights are good already
 FIRST_SEED = 0  # of what is learned first, for all seeds alike
 STEPPED_REFERENCES = ("cross-correlation", "root-sift")  # the strongest of those that learn nothing
 
@@ -106,7 +105,8 @@ class Workspace:
                 counted = steps_within(load_config(training, seed, None), learned, budget)
                 self.plan = keep_steps(self.path, name, counted)
             steps = self.plan["steps"][name]
-        return load_config(training, seed, steps, rate=GOING_ON if going_on(training, side) else 1.0)
+        planned = load_config(training, seed, steps)
+        return load_config(training, seed, steps, rate=rate_of(training, side, planned.steps))
 
     def first_config(self, training: Training, first: Side) -> RunConfig:
         """How a training learns from what comes first, or is suited to it."""
@@ -256,7 +256,7 @@ def train_command(training: Training, side: Side, config: RunConfig, out: Path, 
     more = f" --variant {variant}" if variant else ""
     more += f" --start {start}" if start else ""
     rest = {key: value for key, value in training.changes.items() if key != "variant"}
-    rest |= {"learning_rate": config.learning_rate} if going_on(training, side) else {}
+    rest |= {"learning_rate": config.learning_rate} if rate_of(training, side, config.steps) != 1 else {}
     note = f"  # with {rest}" if rest else ""
     head = f"robustmat train {training.config} {data}{held}{more}"
     return f"{head} --seed {config.seed} --steps {config.steps} --out {out}{note}"

@@ -23,6 +23,9 @@ from robustmat.training.baseline_config import BaselineTrainingConfig, is_baseli
 from robustmat.training.config import RunConfig, load_training_config
 
 REFERENCES = "references"  # stands where a training's key stands
+GOING_ON = 0.3  # of the learning rate, where weights are good already
+ADAPTING = 0.125  # of it, where they are ImageNet's and have less than LONG steps: a whole one spoils them first
+LONG = 100
 
 
 @dataclass(frozen=True)
@@ -133,11 +136,14 @@ def learns_from_towns(training: Training) -> bool:
     return not training.start and not load_training_config(training.config, training.changes).warm_start
 
 
-def going_on(training: Training, side: Side) -> bool:
-    """Whether a training comes to its side with weights that a whole learning rate would spoil; who is only suited to
-    towns has a small one of its own, but for RobustMat."""
-    own_rate = training.config in BASELINES and not learns_from_towns(training)
-    return first_of(training, side) is not None and not own_rate
+def rate_of(training: Training, side: Side, steps: int) -> float:
+    """The share of its learning rate at which a training of so many steps learns from its side."""
+    known = BASELINES.get(training.config)
+    if known and known.model.learned_elsewhere:
+        return 1.0 if steps >= LONG else ADAPTING
+    if first_of(training, side) is None or (known and not known.learns_from_towns):
+        return 1.0  # comes with nothing, or with a distance on top of chance
+    return GOING_ON
 
 
 def learned_by(training: Training, side: Side) -> tuple[LandmarkDataset, ...]:

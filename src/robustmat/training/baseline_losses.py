@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 NEIGHBORS = 8  # whose distances SOSNet compares
+HARD_NEGATIVES = 5  # of each match, that SOLAR learns by
 
 
 def distances(a: Tensor, b: Tensor) -> Tensor:
@@ -38,8 +39,12 @@ def triplet_margin_loss(positive: Tensor, negative: Tensor, margin: float, power
 
 
 def averaged_triplet_loss(squared: Tensor, unmatched: Tensor, first: Tensor, second: Tensor, margin: float) -> Tensor:
-    """SOLAR: max(0, margin + positive - negative) of squared distances, the mean over each match's many negatives."""
-    negative = torch.where(unmatched[first], squared[first], torch.inf)  # [P, N]
+    """SOLAR: max(0, margin + positive - negative) of squared distances, the mean over each match's hardest negatives.
+
+    Over all negatives, which are mostly of other classes, descriptors would learn classes and forget objects.
+    """
+    wrong = torch.where(unmatched[first], squared[first], torch.inf)  # [P, N]
+    negative = wrong.topk(min(HARD_NEGATIVES, wrong.shape[1]), dim=1, largest=False).values
     return triplet_margin_loss(squared[first, second][:, None].expand_as(negative), negative, margin)
 
 

@@ -130,7 +130,8 @@ def hynet(model: PatchMatcher, batch: LabelledPatches, config: ObjectiveConfig) 
 
 def solar(model: PatchMatcher, batch: LabelledPatches, config: ObjectiveConfig) -> Losses:
     squared = _distances(model.embed(batch.patches)).square()
-    triplet = averaged_triplet_loss(squared, batch.unmatched, batch.first, batch.second, config.margin)
+    drawn = _some_negatives(batch, config)
+    triplet = averaged_triplet_loss(squared, drawn, batch.first, batch.second, config.margin)
     agreement = second_order_similarity(squared, batch.unmatched, batch.first, batch.second)
     loss = triplet + config.second_order_weight * agreement
     return {"triplet": triplet, "second_order": agreement, "loss": loss}
@@ -198,14 +199,19 @@ def _distances(descriptors: Tensor) -> Tensor:
 
 
 def _triplets(distance: Tensor, batch: LabelledPatches, config: ObjectiveConfig) -> tuple[Tensor, Tensor]:
-    """Each match's distance, and that of its hardest negative: [P].
-
-    The hardest of some, drawn anew at every step: the hardest of all is mostly a twin out of the same row of poles, by
-    whom nothing but a collapse can be learned.
-    """
-    drawn = batch.unmatched & (torch.rand(distance.shape, device=distance.device) < config.negatives_share)
-    negative = hardest_negative(distance, drawn | drawn.T, batch.first, batch.second)
+    """Each match's distance, and that of its hardest negative: [P]."""
+    negative = hardest_negative(distance, _some_negatives(batch, config), batch.first, batch.second)
     return distance[batch.first, batch.second], negative
+
+
+def _some_negatives(batch: LabelledPatches, config: ObjectiveConfig) -> Tensor:
+    """Some of the unmatched pairs [N, N], drawn anew at every step, for a loss that takes the hardest of them.
+
+    The hardest of all is mostly a twin out of the same row of poles, by whom nothing but a collapse can be learned.
+    """
+    chance = torch.rand(batch.unmatched.shape, device=batch.unmatched.device)
+    drawn = batch.unmatched & (chance < config.negatives_share)
+    return drawn | drawn.T
 
 
 OBJECTIVES: dict[str, Callable[[PatchMatcher, LabelledPatches, ObjectiveConfig], Losses]] = {

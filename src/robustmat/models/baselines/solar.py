@@ -1,9 +1,9 @@
 """SOLAR (Ng et al., ECCV 2020): second-order attention inside the network, second-order similarity in the loss.
 
 Kept: self-attention blocks over the map's cells at two depths, generalised-mean pooling, a whitening layer, triplet
-loss on squared distances (margin 1.25), averaged over negatives, plus the second-order similarity term. Smaller:
-EfficientNet-Lite0 instead of ResNet-101 (see backbone.py), 128 numbers instead of 2,048, all negatives of the batch
-instead of a mined pool.
+loss on squared distances (margin 1.25), averaged over five hard negatives, plus the second-order similarity term.
+Smaller: EfficientNet-Lite0 instead of ResNet-101 (see backbone.py), 128 numbers instead of 2,048, negatives of the
+batch instead of a mined pool: the hardest of a fiftieth of them.
 """
 
 from typing import cast
@@ -41,7 +41,7 @@ class SecondOrderAttention(nn.Module):
 
 
 class Solar(Descriptor):
-    learned_elsewhere = ("backbone", "descriptor")
+    learned_elsewhere = ("backbone", "middle_attention", "last_attention", "descriptor")  # attention begins as nothing
 
     def __init__(self, config: BaselineConfig) -> None:
         super().__init__(config)
