@@ -105,8 +105,9 @@ class Workspace:
                 counted = steps_within(load_config(training, seed, None), learned, budget)
                 self.plan = keep_steps(self.path, name, counted)
             steps = self.plan["steps"][name]
-        planned = load_config(training, seed, steps)
-        return load_config(training, seed, steps, rate=rate_of(training, side, planned.steps))
+        config = load_config(training, seed, steps)
+        rate = rate_of(training, side, config.steps) * config.learning_rate
+        return config.model_copy(update={"learning_rate": rate})
 
     def first_config(self, training: Training, first: Side) -> RunConfig:
         """How a training learns from what comes first, or is suited to it."""

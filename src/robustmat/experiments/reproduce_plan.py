@@ -150,16 +150,14 @@ def learned_by(training: Training, side: Side) -> tuple[LandmarkDataset, ...]:
     return (*side.data, *side.also) if learns_from_towns(training) else side.data
 
 
-def load_config(training: Training, seed: int, steps: int | None, *, rate: float = 1.0) -> RunConfig:
-    """The configuration of one run; `steps` end in one validation, its learning rate is scaled."""
+def load_config(training: Training, seed: int, steps: int | None) -> RunConfig:
+    """The configuration of one run, as its preset has it; `steps` end in one validation."""
     load: Callable[..., RunConfig] = load_training_config
     if is_baseline_config(training.config):
         load = load_baseline_config
     changes: dict[str, Any] = {**training.changes, "seed": seed}
     if steps is not None:
         changes |= {"steps": steps, "validate_every": max(1, steps)}
-    if rate != 1:
-        changes["learning_rate"] = rate * load(training.config, changes).learning_rate
     return load(training.config, changes)
 
 
