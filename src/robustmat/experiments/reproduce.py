@@ -105,9 +105,8 @@ class Workspace:
                 counted = steps_within(load_config(training, seed, None), learned, budget)
                 self.plan = keep_steps(self.path, name, counted)
             steps = self.plan["steps"][name]
-        config = load_config(training, seed, steps)
-        rate = rate_of(training, side, config.steps) * config.learning_rate
-        return config.model_copy(update={"learning_rate": rate})
+        preset = load_config(training, seed, steps)
+        return preset.model_copy(update={"learning_rate": rate_of(training, side, preset)})
 
     def first_config(self, training: Training, first: Side) -> RunConfig:
         """How a training learns from what comes first, or is suited to it."""
@@ -257,7 +256,8 @@ def train_command(training: Training, side: Side, config: RunConfig, out: Path, 
     more = f" --variant {variant}" if variant else ""
     more += f" --start {start}" if start else ""
     rest = {key: value for key, value in training.changes.items() if key != "variant"}
-    rest |= {"learning_rate": config.learning_rate} if rate_of(training, side, config.steps) != 1 else {}
+    preset = load_config(training, config.seed, config.steps)
+    rest |= {"learning_rate": config.learning_rate} if config.learning_rate != preset.learning_rate else {}
     note = f"  # with {rest}" if rest else ""
     head = f"robustmat train {training.config} {data}{held}{more}"
     return f"{head} --seed {config.seed} --steps {config.steps} --out {out}{note}"

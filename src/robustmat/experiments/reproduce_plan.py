@@ -24,7 +24,7 @@ from robustmat.training.config import RunConfig, load_training_config
 
 REFERENCES = "references"  # stands where a training's key stands
 GOING_ON = 0.3  # of the learning rate, where weights are good already
-ADAPTING = 0.125  # of it, where they are ImageNet's and have less than LONG steps: a whole one spoils them first
+ADAPTING = 3e-5  # the most, where they are ImageNet's and have less than LONG steps: more spoils them first
 LONG = 100
 
 
@@ -136,14 +136,14 @@ def learns_from_towns(training: Training) -> bool:
     return not training.start and not load_training_config(training.config, training.changes).warm_start
 
 
-def rate_of(training: Training, side: Side, steps: int) -> float:
-    """The share of its learning rate at which a training of so many steps learns from its side."""
+def rate_of(training: Training, side: Side, preset: RunConfig) -> float:
+    """The learning rate at which a training learns from its side."""
     known = BASELINES.get(training.config)
     if known and known.model.learned_elsewhere:
-        return 1.0 if steps >= LONG else ADAPTING
+        return preset.learning_rate if preset.steps >= LONG else min(ADAPTING, preset.learning_rate)
     if first_of(training, side) is None or (known and not known.learns_from_towns):
-        return 1.0  # comes with nothing, or with a distance on top of chance
-    return GOING_ON
+        return preset.learning_rate  # comes with nothing, or with a distance on top of chance
+    return GOING_ON * preset.learning_rate
 
 
 def learned_by(training: Training, side: Side) -> tuple[LandmarkDataset, ...]:

@@ -46,7 +46,7 @@ Losses = dict[str, Tensor]
 class ObjectiveConfig(Config):
     """The numbers in the losses; each method reads its own."""
 
-    margin: PositiveFloat = 1.0  # SiameseNet, HardNet, SOSNet; HyNet 1.2; SOLAR 1.25; DELG's is an angle, 0.1
+    margin: PositiveFloat = 1.0  # SiameseNet, HardNet, SOSNet; HyNet 1.2; SOLAR 0.5; DELG's is an angle, 0.1
     matched_share: PositiveFloat = 0.5  # of the pairs' weight, where all candidates count
     negatives_share: float = Field(default=0.2, gt=0, le=1)  # of a step's, among which triplets take the hardest
     hybrid_weight: NonNegativeFloat = 2.0  # HyNet's alpha
