@@ -17,8 +17,8 @@ import numpy as np
 from rich.progress import track
 
 from robustmat.dataset.prepare import prepare
+from robustmat.simulation import LOOKS, build_town, drive_town, write_kitti_odometry
 from robustmat.sources.kitti_odometry import open_kitti_odometry
-from robustmat.sources.street import LOOKS, build_town, drive_town, write_kitti_odometry
 
 LANES = ("right", "left", "middle")
 DRIVES_PER_TOWN = 2

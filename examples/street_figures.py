@@ -13,11 +13,11 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from robustmat.dataset.pairs import draw_pairs
-from robustmat.dataset.patches import PatchConfig, cut_patches
 from robustmat.dataset.store import open_dataset
+from robustmat.features.patches import PatchConfig, cut_patches
 from robustmat.files import replacing
 from robustmat.geometry.transforms import transform
-from robustmat.sources.street import build_town, drive_town
+from robustmat.simulation import build_town, drive_town
 
 TOWNS, LOOKS = (11, 12, 13, 14), ("noon", "evening", "winter", "dusk")
 PATCH = PatchConfig(size=96, max_aspect=2.0)

@@ -9,15 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robustmat.sources import (
-    Drive,
-    open_boreas,
-    open_folder,
-    open_kitti_odometry,
-    open_kitti_raw,
-    open_oxford,
-)
-from robustmat.sources.street import (
+from robustmat.simulation import (
     StreetDrive,
     Town,
     build_town,
@@ -29,10 +21,18 @@ from robustmat.sources.street import (
     write_kitti_raw,
     write_oxford,
 )
-from robustmat.sources.street.write_kitti import ORIGIN as KITTI_ORIGIN
-from robustmat.sources.street.write_kitti import T_ODOMETRY_TOWN
-from robustmat.sources.street.write_oxford import DOWN, T_NED_TOWN
-from robustmat.sources.street.write_oxford import ORIGIN as OXFORD_ORIGIN
+from robustmat.simulation.write_kitti import ORIGIN as KITTI_ORIGIN
+from robustmat.simulation.write_kitti import T_ODOMETRY_TOWN
+from robustmat.simulation.write_oxford import DOWN, T_NED_TOWN
+from robustmat.simulation.write_oxford import ORIGIN as OXFORD_ORIGIN
+from robustmat.sources import (
+    Drive,
+    open_boreas,
+    open_folder,
+    open_kitti_odometry,
+    open_kitti_raw,
+    open_oxford,
+)
 from robustmat.types import Array
 
 

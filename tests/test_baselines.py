@@ -9,12 +9,12 @@ import torch
 
 from robustmat.config import merged
 from robustmat.dataset.batches import PatchBank, build_bank, draw_batch
-from robustmat.dataset.patches import to_input
 from robustmat.dataset.store import LandmarkDataset
 from robustmat.dataset.truth import MATCHED, UNKNOWN, UNMATCHED
 from robustmat.errors import ConfigError, WeightsError
-from robustmat.evaluation.methods import load_method, split_method, with_evidence
 from robustmat.evaluation.metrics import roc_auc
+from robustmat.features.patches import to_input
+from robustmat.fitting.methods import load_method, split_method, with_evidence
 from robustmat.matching.baseline import BaselineMatcher
 from robustmat.models.baselines import BASELINES, make_baseline
 from robustmat.models.baselines.protocol import BaselineConfig, Descriptor, PatchMatcher

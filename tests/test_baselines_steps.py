@@ -6,13 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from robustmat.dataset.graphs import neighborhoods
 from robustmat.dataset.pairs import draw_pairs
 from robustmat.dataset.truth import AMBIGUOUS, MATCHED, UNMATCHED
 from robustmat.evaluation.metrics import roc_auc
-from robustmat.evaluation.references import CrossCorrelation, SameClass
 from robustmat.evaluation.scoring import embed_frames, score_pairs, views_of
-from robustmat.evaluation.steps import fit_competition, fit_steps
+from robustmat.features.neighborhoods import neighborhoods
+from robustmat.fitting.competition import fit_competition, fit_steps
+from robustmat.fitting.references import CrossCorrelation, SameClass
 from robustmat.matching.steps import SteppedMatcher, compete, rivalry, with_neighbors
 from robustmat.perturb import CLEAN
 from small_world import drive, make_boards

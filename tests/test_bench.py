@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from robustmat.bench import runs
+from robustmat.bench.drives import bench_prepare
+from robustmat.bench.plot import draw_report, ticks
+from robustmat.bench.runs import Clock, Report, Run, Spread, in_fresh_process, peak_megabytes
 from robustmat.cli.bench import app
 from robustmat.errors import ConfigError, DataError, InputError
-from robustmat.experiments import bench_runs
-from robustmat.experiments.bench_drives import bench_prepare
-from robustmat.experiments.bench_plot import draw_report, ticks
-from robustmat.experiments.bench_runs import Clock, Report, Run, Spread, in_fresh_process, peak_megabytes
 
 
 class Hands:
@@ -30,7 +30,7 @@ class Hands:
 @pytest.fixture
 def hands(monkeypatch):
     made = Hands()
-    monkeypatch.setitem(bench_runs.CLOCKS, "wall", made)
+    monkeypatch.setitem(runs.CLOCKS, "wall", made)
     return made
 
 

@@ -13,24 +13,24 @@ import torch
 from typer.testing import CliRunner
 
 from models_for_tests import SMALL, seeded, small, untrained
+from robustmat.bench import (
+    inference_authors,
+    inference_contest,
+    inference_solvers,
+    scaling,
+    training,
+)
+from robustmat.bench.inference import InferenceSettings, matcher_of, paper_model, with_landmarks
+from robustmat.bench.inference_authors import AuthorsWay
+from robustmat.bench.inference_contest import Contestant, Figure, hold
+from robustmat.bench.inference_plot import draw_growth
+from robustmat.bench.inference_rivals import sift_with_ratio_test, xfeat_with_mutual_neighbours
+from robustmat.bench.inference_solvers import agreement, compare_solvers
+from robustmat.bench.runs import Spread
+from robustmat.bench.scaling import ScalingSettings, noise_frame
+from robustmat.bench.training import TrainingSettings, make_batch, plain_loss
 from robustmat.cli import app
 from robustmat.errors import ConfigError
-from robustmat.experiments import (
-    bench_inference_authors,
-    bench_inference_contest,
-    bench_inference_solvers,
-    bench_scaling,
-    bench_training,
-)
-from robustmat.experiments.bench_inference import InferenceSettings, matcher_of, paper_model, with_landmarks
-from robustmat.experiments.bench_inference_authors import AuthorsWay
-from robustmat.experiments.bench_inference_contest import Contestant, Figure, hold
-from robustmat.experiments.bench_inference_plot import draw_growth
-from robustmat.experiments.bench_inference_rivals import sift_with_ratio_test, xfeat_with_mutual_neighbours
-from robustmat.experiments.bench_inference_solvers import agreement, compare_solvers
-from robustmat.experiments.bench_runs import Spread
-from robustmat.experiments.bench_scaling import ScalingSettings, noise_frame
-from robustmat.experiments.bench_training import TrainingSettings, make_batch, plain_loss
 from robustmat.matching.matcher import RobustMatcher
 from robustmat.models.presets import preset
 from robustmat.models.robustmat import ModelConfig
@@ -54,7 +54,7 @@ def paper_like(solver: dict[str, object]) -> ModelConfig:
 def ticking(monkeypatch: pytest.MonkeyPatch) -> None:
     """A clock that says one second more whenever it is asked."""
     ticks = count()
-    monkeypatch.setitem(bench_inference_contest.CLOCKS, "wall", lambda: float(next(ticks)))
+    monkeypatch.setitem(inference_contest.CLOCKS, "wall", lambda: float(next(ticks)))
 
 
 @pytest.mark.usefixtures("ticking")
@@ -116,18 +116,18 @@ def test_agreement_is_the_share_of_candidates_decided_alike(monkeypatch: pytest.
     middle = float(np.median(scores))
     decision = Decision(threshold=middle, match_threshold=middle, slope=1.0, intercept=0.0)
     checkpoint = untrained(config, decision)
-    monkeypatch.setattr(bench_inference_solvers, "CANDIDATES", 60)
+    monkeypatch.setattr(inference_solvers, "CANDIDATES", 60)
     for name in ("VERTEX_TOLERANCE", "GRAPH_TOLERANCE"):
-        monkeypatch.setattr(bench_inference_authors, name, 1e-4)
+        monkeypatch.setattr(inference_authors, name, 1e-4)
     assert agreement(checkpoint, frames, pairs) > 0.95
     monkeypatch.setattr(AuthorsWay, "score", lambda *_: 2.0)
     assert 0.35 < agreement(checkpoint, frames, pairs) < 0.65
 
 
 def test_both_training_loops_compute_one_loss(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bench_training, "_config", lambda _: small(joint=None))
+    monkeypatch.setattr(training, "_config", lambda _: small(joint=None))
     for name in ("VERTEX_TOLERANCE", "GRAPH_TOLERANCE"):
-        monkeypatch.setattr(bench_inference_authors, name, 1e-6)
+        monkeypatch.setattr(inference_authors, name, 1e-6)
     batch = make_batch(street(4), TrainingSettings(frame_pairs=2))
     assert len(batch.pairs) == 2
     assert any((pair.label == 1).any() for pair in batch.pairs)
@@ -154,12 +154,12 @@ def few_frames(number: int, **_: object) -> list[Frame]:
 
 
 def test_inference_measures_every_part_and_writes_it_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = "robustmat.experiments.bench_inference"
+    module = "robustmat.bench.inference"
     monkeypatch.setattr(f"{module}.street_frames", few_frames)
     monkeypatch.setattr(f"{module}.load_checkpoint", lambda _: untrained())
     monkeypatch.setattr(f"{module}.xfeat_with_mutual_neighbours", lambda *_: lambda: None)
     monkeypatch.setattr(f"{module}.MATRIX", 64)
-    monkeypatch.setattr(bench_inference_solvers, "CANDIDATES", 10)
+    monkeypatch.setattr(inference_solvers, "CANDIDATES", 10)
     arguments = ["--rounds", "2", "--slow-rounds", "1", "--paper-size", "16"]
     out, plot = tmp_path / "out.json", tmp_path / "out.png"
     done = CliRunner().invoke(
@@ -187,17 +187,17 @@ def test_inference_measures_every_part_and_writes_it_down(tmp_path: Path, monkey
 
 
 def test_finer_steps_come_nearer_to_the_fine_solution(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bench_inference_solvers, "CANDIDATES", 1)
+    monkeypatch.setattr(inference_solvers, "CANDIDATES", 1)
     section = compare_solvers(untrained(), street(2), lambda _: None)
     apart = {name: it["largest_score_difference"] for name, it in section.facts["against_fine"].items()}
     assert apart["rk4, 2 steps"] < apart["rk4, 1 step"] < apart["midpoint, 1 step"]
 
 
 def test_scaling_covers_landmarks_video_and_neighbours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bench_scaling, "in_fresh_process", lambda task, *given: task(*given))
-    monkeypatch.setattr(bench_scaling, "WIDTH", 300)
+    monkeypatch.setattr(scaling, "in_fresh_process", lambda task, *given: task(*given))
+    monkeypatch.setattr(scaling, "WIDTH", 300)
     settings = ScalingSettings(landmarks=(2, 4), frames=(3, 4), neighbors=(1, 2), rounds=2)
-    report = bench_scaling.bench_scaling(settings)
+    report = scaling.scaling(settings)
     assert [[point.size for point in it.points] for it in report.growths] == [[2, 4], [3, 4], [1, 2]]
     assert json.loads(json.dumps(report.to_json()))["growths"][0]["points"][1]["ratio"]["median"] > 0
     assert draw_growth(report, tmp_path / "growth.png").stat().st_size > 1000

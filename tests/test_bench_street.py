@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from robustmat.sources.street import build_town, drive_town, stage
-from robustmat.sources.street.looks import find_look
-from robustmat.sources.street.render import _backdrop, kitti_camera
-from robustmat.sources.street.stage import Stage
+from robustmat.simulation import build_town, drive_town, stage
+from robustmat.simulation.looks import find_look
+from robustmat.simulation.render import _backdrop, kitti_camera
+from robustmat.simulation.stage import Stage
 
 
 def test_ground_is_forgotten_in_time_and_comes_out_the_same_when_seen_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,8 +4,8 @@ import cv2
 import numpy as np
 import pytest
 
-from robustmat.evaluation.classic import CLASSIC, CROP, ClassicDescriptor, classic_descriptors
-from robustmat.evaluation.references import make_references
+from robustmat.fitting.classic import CLASSIC, CROP, ClassicDescriptor, classic_descriptors
+from robustmat.fitting.references import make_references
 from robustmat.types import Frame, Image, Landmark
 from small_world import drive, make_boards
 

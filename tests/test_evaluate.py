@@ -14,11 +14,13 @@ from robustmat.dataset.pairs import draw_frame_pairs, draw_pairs
 from robustmat.dataset.store import LandmarkDataset
 from robustmat.dataset.truth import read_truth
 from robustmat.errors import ConfigError, DataError
-from robustmat.evaluation.decide import embed_sample, fit_decision, score_frames, share_alike
 from robustmat.evaluation.evaluate import evaluate
 from robustmat.evaluation.metrics import auc_paper, best_threshold
 from robustmat.evaluation.predictions import Predictions, read_predictions, write_predictions
-from robustmat.evaluation.references import (
+from robustmat.evaluation.report import compare_rows, make_report
+from robustmat.evaluation.scoring import hide_truth, views_of
+from robustmat.fitting.decision import embed_sample, fit_decision, score_frames, share_alike
+from robustmat.fitting.references import (
     AlwaysMatch,
     BoxGeometry,
     CrossCorrelation,
@@ -30,8 +32,6 @@ from robustmat.evaluation.references import (
     read_examples,
     write_examples,
 )
-from robustmat.evaluation.report import compare_rows, make_report
-from robustmat.evaluation.scoring import hide_truth, views_of
 from robustmat.matching.assign import mutual_best
 from robustmat.models.weights import Provenance
 from robustmat.perturb import CLEAN, parse, psnr
@@ -406,7 +406,7 @@ def run_command(
     provenance = Provenance(drives=trained_on, validation_drives=validated_on)
     short, other = replace(DRIVE, frames=DRIVE.frames[::2]), replace(TRAINING, frames=TRAINING.frames[::2])
     opened = {"test": short, "train": other}
-    monkeypatch.setattr("robustmat.evaluation.methods.load_method", lambda method, name: (judge, provenance))
+    monkeypatch.setattr("robustmat.fitting.methods.load_method", lambda method, name: (judge, provenance))
     monkeypatch.setattr("robustmat.models.weights.find_checkpoint", Path)
     monkeypatch.setattr("robustmat.dataset.store.open_dataset", lambda path: opened[str(path)])
     return CliRunner().invoke(app, ["evaluate", *arguments])

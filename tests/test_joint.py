@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import log_softmax
 
-from robustmat.dataset.placement import BOX_NUMBERS, mirrored_placements, placements
 from robustmat.dataset.truth import AMBIGUOUS, MATCHED, UNMATCHED
 from robustmat.errors import ConfigError
 from robustmat.evaluation.metrics import best_match_threshold
+from robustmat.features.placement import BOX_NUMBERS, mirrored_placements, placements
 from robustmat.models.joint import AcrossFrames, Assignment, JointConfig, JointDiffusion, pair_numbers
 from robustmat.models.presets import preset
 from robustmat.training.losses import assignment_loss

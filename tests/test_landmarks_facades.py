@@ -17,7 +17,7 @@ from robustmat.landmarks.facades import Plane, fit_wall, middle_on_plane
 from robustmat.landmarks.known import identify
 from robustmat.landmarks.positions import VisiblePoints, locate
 from robustmat.landmarks.regions import Region
-from robustmat.sources.street import build_town, drive_town
+from robustmat.simulation import build_town, drive_town
 from robustmat.types import Camera
 
 CAMERA = Camera(np.array([[400.0, 0, 320], [0, 400.0, 120], [0, 0, 1]]), width=640, height=240)

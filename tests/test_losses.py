@@ -6,9 +6,9 @@ import torch
 
 from models_for_tests import seeded, small
 from robustmat.dataset.batches import Batch, FramePair
-from robustmat.dataset.placement import PLACEMENT_NUMBERS
 from robustmat.dataset.truth import AMBIGUOUS, MATCHED, UNMATCHED
 from robustmat.errors import ConfigError
+from robustmat.features.placement import PLACEMENT_NUMBERS
 from robustmat.models.robustmat import PairLogits
 from robustmat.models.vertex import Evolved
 from robustmat.training.config import TrainingConfig

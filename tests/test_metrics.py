@@ -9,7 +9,7 @@ from scipy.special import expit
 
 from robustmat.errors import DataError
 from robustmat.evaluation import metrics
-from robustmat.evaluation.calibration import fit_calibration
+from robustmat.fitting.calibration import fit_calibration
 from robustmat.models.decision import Decision, evidence
 
 # Precision, recall and AUC as printed, for three matched pairs to one unmatched: noisy KITTI, noisy Oxford.

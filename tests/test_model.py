@@ -6,7 +6,7 @@ import torch
 from scipy.special import expit
 
 from models_for_tests import ALL_CONFIGS, seeded, small
-from robustmat.dataset.placement import PLACEMENT_NUMBERS
+from robustmat.features.placement import PLACEMENT_NUMBERS
 from robustmat.matching.matcher import embed_landmarks
 from robustmat.models.presets import preset
 from robustmat.models.robustmat import Embeddings, ModelConfig, PairLogits, RobustMat

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robustmat.dataset.graphs import neighborhoods
-from robustmat.dataset.patches import PatchConfig, crop_window, cut_patches, to_input
+from robustmat.features.neighborhoods import neighborhoods
+from robustmat.features.patches import PatchConfig, crop_window, cut_patches, to_input
 
 PAPER = PatchConfig()
 STREET = PatchConfig(size=64, max_aspect=2.0)

@@ -9,7 +9,7 @@ from robustmat.dataset.inspect import count
 from robustmat.dataset.prepare import prepare
 from robustmat.dataset.store import LandmarkDataset, open_dataset
 from robustmat.evaluation.evaluate import evaluate
-from robustmat.evaluation.references import make_references
+from robustmat.fitting.references import make_references
 from robustmat.perturb import parse
 from robustmat.sources.kitti_raw import open_kitti_raw
 

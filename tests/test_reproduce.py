@@ -16,11 +16,16 @@ from robustmat.dataset.store import LandmarkDataset
 from robustmat.errors import ConfigError, DataError
 from robustmat.evaluation.metrics import measure
 from robustmat.evaluation.predictions import read_predictions
-from robustmat.experiments import reproduce as module
-from robustmat.experiments import tables_values
-from robustmat.experiments.reproduce import Settings, Workspace, reproduce, train_command, train_missing
-from robustmat.experiments.reproduce_budget import steps_within
-from robustmat.experiments.reproduce_plan import (
+from robustmat.models.baselines import BASELINES
+from robustmat.models.baselines.matchnet import MatchNet
+from robustmat.models.baselines.weights import load_baseline
+from robustmat.tables import reproduce as module
+from robustmat.tables import values as tables_values
+from robustmat.tables.budget import steps_within
+from robustmat.tables.definitions import TABLES, Row, Training, choose_rows, choose_table, make_row
+from robustmat.tables.make import write_table
+from robustmat.tables.paper import PAPER, paper_figures
+from robustmat.tables.plan import (
     Cell,
     fingerprint,
     first_of,
@@ -30,14 +35,9 @@ from robustmat.experiments.reproduce_plan import (
     make_first,
     make_tests,
 )
-from robustmat.experiments.tables import TABLES, Row, Training, choose_rows, choose_table, make_row
-from robustmat.experiments.tables_make import write_table
-from robustmat.experiments.tables_paper import PAPER, paper_figures
-from robustmat.experiments.tables_values import COLUMNS, Entry, Line, Section, make_section, mean_section
-from robustmat.experiments.tables_write import section_table
-from robustmat.models.baselines import BASELINES
-from robustmat.models.baselines.matchnet import MatchNet
-from robustmat.models.baselines.weights import load_baseline
+from robustmat.tables.reproduce import Settings, Workspace, reproduce, train_command, train_missing
+from robustmat.tables.values import COLUMNS, Entry, Line, Section, make_section, mean_section
+from robustmat.tables.write import section_table
 from robustmat.training.baseline_config import load_baseline_config
 from robustmat.training.config import load_training_config
 from small_world import drive, make_boards

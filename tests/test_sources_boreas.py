@@ -12,11 +12,11 @@ from scipy.linalg import expm
 from layouts_for_tests import short_drive
 from robustmat.errors import DataError, InputError
 from robustmat.geometry.transforms import is_rigid
+from robustmat.simulation import write_boreas
+from robustmat.simulation.rig import T_CAMERA_LIDAR
+from robustmat.simulation.write_boreas import FIRST_TIME, SCAN_DELAY
 from robustmat.sources import open_boreas
 from robustmat.sources.boreas import POSE_COLUMNS, boreas_pose, boreas_velocity
-from robustmat.sources.street import write_boreas
-from robustmat.sources.street.rig import T_CAMERA_LIDAR
-from robustmat.sources.street.write_boreas import FIRST_TIME, SCAN_DELAY
 
 NAMES = [FIRST_TIME + 100_000 * i for i in range(3)]
 SCANS = [time + SCAN_DELAY for time in NAMES]

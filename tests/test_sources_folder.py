@@ -13,8 +13,8 @@ from layouts_for_tests import short_drive
 from robustmat.cli.prepare import app
 from robustmat.dataset.store import open_dataset
 from robustmat.errors import DataError, InputError
+from robustmat.simulation import write_folder
 from robustmat.sources import open_folder
-from robustmat.sources.street import write_folder
 from robustmat.types import Landmark
 
 WIDTH, HEIGHT = 60, 40

@@ -17,15 +17,15 @@ from robustmat.dataset.store import open_dataset
 from robustmat.errors import DataError, InputError
 from robustmat.geometry.poses import Trajectory
 from robustmat.geometry.undistortion import undistort
+from robustmat.simulation import write_oxford
+from robustmat.simulation.write_oxford import FIRST_TIME, ORIGIN
+from robustmat.simulation.write_oxford_sensors import mosaic
 from robustmat.sources import open_oxford
 from robustmat.sources.oxford import _placing
 from robustmat.sources.oxford_calibration import LENSES, read_distortion, xyzrpy
 from robustmat.sources.oxford_images import demosaic
 from robustmat.sources.oxford_poses import VehiclePoses
 from robustmat.sources.oxford_velodyne import read_velodyne_bin, read_velodyne_raw, velodyne_loader
-from robustmat.sources.street import write_oxford
-from robustmat.sources.street.write_oxford import FIRST_TIME, ORIGIN
-from robustmat.sources.street.write_oxford_sensors import mosaic
 
 seeds = st.integers(0, 2**32 - 1)
 NAMES = [FIRST_TIME + 100_000 * i for i in range(3)]

@@ -7,8 +7,8 @@ import pytest
 
 from layouts_for_tests import short_drive
 from robustmat.errors import DataError
+from robustmat.simulation import write_kitti_odometry
 from robustmat.sources import open_kitti_odometry
-from robustmat.sources.street import write_kitti_odometry
 
 FRAMES = 3
 

@@ -16,8 +16,7 @@ from typer.testing import CliRunner
 from robustmat.cli.simulate import simulate
 from robustmat.errors import ConfigError
 from robustmat.geometry.transforms import invert, transform
-from robustmat.sources import open_kitti_odometry, open_kitti_raw
-from robustmat.sources.street import (
+from robustmat.simulation import (
     LANES,
     LOOKS,
     StreetDrive,
@@ -29,16 +28,17 @@ from robustmat.sources.street import (
     write_kitti_odometry,
     write_kitti_raw,
 )
-from robustmat.sources.street.bank import TextureBank
-from robustmat.sources.street.designs import DESIGNS, draw_sign
-from robustmat.sources.street.labels import CATEGORY_OF_LABEL, SKY, VEGETATION, WINDOW
-from robustmat.sources.street.lidar import scan
-from robustmat.sources.street.raster import _coverage
-from robustmat.sources.street.rig import T_CAMERA_LIDAR
-from robustmat.sources.street.scene import Texture
-from robustmat.sources.street.vehicles import Vehicle, vehicle_parts
-from robustmat.sources.street.write_files import points_of, pose_of
-from robustmat.sources.street.write_kitti import ORIGIN, T_ODOMETRY_TOWN
+from robustmat.simulation.bank import TextureBank
+from robustmat.simulation.designs import DESIGNS, draw_sign
+from robustmat.simulation.labels import CATEGORY_OF_LABEL, SKY, VEGETATION, WINDOW
+from robustmat.simulation.lidar import scan
+from robustmat.simulation.raster import _coverage
+from robustmat.simulation.rig import T_CAMERA_LIDAR
+from robustmat.simulation.scene import Texture
+from robustmat.simulation.vehicles import Vehicle, vehicle_parts
+from robustmat.simulation.write_files import points_of, pose_of
+from robustmat.simulation.write_kitti import ORIGIN, T_ODOMETRY_TOWN
+from robustmat.sources import open_kitti_odometry, open_kitti_raw
 from robustmat.types import Array, Camera, Frame
 
 SEED, SIZE = 3, 80.0
@@ -70,8 +70,8 @@ def test_frames_are_rendered_only_when_asked_for(town: Town, monkeypatch: pytest
     def refuse(*_: object) -> None:
         raise AssertionError("rendered unasked")
 
-    monkeypatch.setattr("robustmat.sources.street.drive.render", refuse)
-    monkeypatch.setattr("robustmat.sources.street.drive.scan", refuse)
+    monkeypatch.setattr("robustmat.simulation.drive.render", refuse)
+    monkeypatch.setattr("robustmat.simulation.drive.scan", refuse)
     frames = drive_town(town, 2000).frames
     assert len(frames) == 2000
     with pytest.raises(AssertionError, match="unasked"):

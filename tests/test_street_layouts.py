@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 
 from layouts_for_tests import LAYOUTS, short_drive, small_town
 from robustmat.cli.simulate import simulate
+from robustmat.simulation import LAYOUTS as WRITERS
+from robustmat.simulation import StreetDrive
+from robustmat.simulation.write_oxford_sensors import distortion_table, fired
 from robustmat.sources import SOURCES, Drive
-from robustmat.sources.street import LAYOUTS as WRITERS
-from robustmat.sources.street import StreetDrive
-from robustmat.sources.street.write_oxford_sensors import distortion_table, fired
 from robustmat.types import Array, Frame
 
 
@@ -161,7 +161,7 @@ def test_opening_reads_no_picture_and_no_scan(layout, tmp_path):
     ],
 )
 def test_simulate_writes_each_layout_and_says_how_to_go_on(tmp_path: Path, monkeypatch, arguments, advice, there):
-    monkeypatch.setattr("robustmat.sources.street.build_town", lambda _: small_town())
+    monkeypatch.setattr("robustmat.simulation.build_town", lambda _: small_town())
     app = typer.Typer()
     app.command()(simulate)
     result = CliRunner().invoke(app, [str(tmp_path), *arguments, "--frames", "1", "--scale", "0.2"])

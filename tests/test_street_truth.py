@@ -14,7 +14,7 @@ from robustmat.dataset.store import LandmarkDataset, open_dataset
 from robustmat.dataset.truth import UNMATCHED, frame_pairs, label_candidates, read_truth
 from robustmat.landmarks.config import DEFAULT
 from robustmat.landmarks.known import identify
-from robustmat.sources.street import build_town, drive_town
+from robustmat.simulation import build_town, drive_town
 
 pytestmark = pytest.mark.slow
 

@@ -10,12 +10,12 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from models_for_tests import SMALL, untrained
 from robustmat.dataset.batches import build_bank, draw_batch
-from robustmat.dataset.patches import PatchConfig
 from robustmat.dataset.splits import split_last_third
 from robustmat.dataset.store import LandmarkDataset
 from robustmat.dataset.truth import MATCHED
 from robustmat.errors import ConfigError, DataError
 from robustmat.evaluation.evaluate import evaluate
+from robustmat.features.patches import PatchConfig
 from robustmat.matching import load
 from robustmat.models.presets import preset
 from robustmat.models.weights import Provenance, load_checkpoint

@@ -8,8 +8,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from models_for_tests import ALL_CONFIGS, small, untrained
-from robustmat.dataset.placement import PLACEMENT_NUMBERS
 from robustmat.errors import ConfigError, RobustMatError, TermsWarning, WeightsError
+from robustmat.features.placement import PLACEMENT_NUMBERS
 from robustmat.models.presets import preset
 from robustmat.models.robustmat import ModelConfig
 from robustmat.models.weights import Decision, Provenance, load_checkpoint, save_checkpoint

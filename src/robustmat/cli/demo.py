@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from robustmat.sources.street import StreetDrive
+    from robustmat.simulation import StreetDrive
     from robustmat.types import Frame, Landmark, MatchResult
 
 TOWN = 2026  # no town of this number was trained on
@@ -31,7 +31,7 @@ def demo(
     from robustmat.files import write_json
     from robustmat.matching import load
     from robustmat.matching.html import Section, write_match_report
-    from robustmat.sources.street import build_town, drive_town
+    from robustmat.simulation import build_town, drive_town
 
     console = Console()
     matcher = load(checkpoint)

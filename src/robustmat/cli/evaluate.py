@@ -53,10 +53,10 @@ def evaluate(
     from robustmat.dataset.store import open_dataset
     from robustmat.dataset.truth import read_truth
     from robustmat.evaluation.evaluate import evaluate as run
-    from robustmat.evaluation.methods import evidence_of, load_method, with_evidence
     from robustmat.evaluation.predictions import write_predictions
-    from robustmat.evaluation.references import make_references, read_examples
     from robustmat.files import write_json
+    from robustmat.fitting.methods import evidence_of, load_method, with_evidence
+    from robustmat.fitting.references import make_references, read_examples
     from robustmat.models.weights import find_checkpoint
     from robustmat.perturb import parse
 

@@ -65,7 +65,7 @@ def _draw_gallery(image: Path | None, out: Path, seed: int) -> None:
     if image is not None:
         sheet = draw_gallery(read_image(image), seed, image.stem)
     else:
-        from robustmat.sources.street import build_town, drive_town
+        from robustmat.simulation import build_town, drive_town
 
         sheet = draw_gallery(drive_town(build_town(2), 1, start=60.0).frames[0].image, seed, "street")
     _write(sheet, out)

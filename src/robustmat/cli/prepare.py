@@ -209,7 +209,7 @@ def warped(
     from rich.console import Console
     from rich.progress import track
 
-    from robustmat.dataset.warped import prepare_warped
+    from robustmat.simulation.warped import prepare_warped
     from robustmat.sources.labelled_images import open_labelled_images
 
     opened = open_labelled_images(root, semantics=semantics, limit=limit)

@@ -71,11 +71,11 @@ def reproduce(
     from robustmat.errors import ConfigError
 
     try:
-        from robustmat.experiments.reproduce import Settings, Workspace
-        from robustmat.experiments.reproduce import reproduce as run
-        from robustmat.experiments.reproduce_plan import make_first, make_tests
-        from robustmat.experiments.tables import choose_rows, choose_table
-        from robustmat.experiments.tables_make import write_table
+        from robustmat.tables.definitions import choose_rows, choose_table
+        from robustmat.tables.make import write_table
+        from robustmat.tables.plan import make_first, make_tests
+        from robustmat.tables.reproduce import Settings, Workspace
+        from robustmat.tables.reproduce import reproduce as run
     except ModuleNotFoundError as missing:
         raise ConfigError(f"this needs '{missing.name}': pip install 'robustmat[train,baselines]'") from None
 

@@ -33,9 +33,9 @@ def simulate(
     from rich.progress import track
 
     from robustmat.errors import ConfigError
-    from robustmat.sources.street import LAYOUTS, build_town, drive_town, kitti_camera
-    from robustmat.sources.street.write_kitti import ORIGIN as KITTI_ORIGIN
-    from robustmat.sources.street.write_oxford import ORIGIN as OXFORD_ORIGIN
+    from robustmat.simulation import LAYOUTS, build_town, drive_town, kitti_camera
+    from robustmat.simulation.write_kitti import ORIGIN as KITTI_ORIGIN
+    from robustmat.simulation.write_oxford import ORIGIN as OXFORD_ORIGIN
 
     if layout not in LAYOUTS:
         raise ConfigError(f"unknown layout {layout!r}: choose one of {', '.join(LAYOUTS)}")

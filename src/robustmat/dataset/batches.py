@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robustmat.dataset.graphs import Neighborhoods, neighborhoods
-from robustmat.dataset.patches import PatchConfig, cut_patches
-from robustmat.dataset.placement import mirrored_placements, placements
 from robustmat.dataset.store import LandmarkDataset
 from robustmat.dataset.truth import MATCHED, Truth, frame_pairs, label_candidates, read_truth
 from robustmat.errors import DataError
+from robustmat.features.neighborhoods import Neighborhoods, neighborhoods
+from robustmat.features.patches import PatchConfig, cut_patches
+from robustmat.features.placement import mirrored_placements, placements
 from robustmat.perturb import Perturbation, perturb_image
 from robustmat.types import Box, Frame
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,6 @@ from robustmat.dataset.store import LandmarkDataset
 from robustmat.errors import DataError
 from robustmat.evaluation.bootstrap import RESAMPLES
 from robustmat.evaluation.predictions import MethodRow, PairTruth, Predictions
-from robustmat.evaluation.references import NO_REFERENCES, References
 from robustmat.evaluation.report import make_report
 from robustmat.evaluation.scoring import (
     Progress,
@@ -25,6 +25,17 @@ from robustmat.evaluation.scoring import (
 from robustmat.matching.protocol import Matcher
 from robustmat.perturb import CLEAN, Perturbation
 from robustmat.types import Array
+
+
+@dataclass(frozen=True)
+class References:
+    """The rows that could be made, and why the others could not."""
+
+    rows: tuple[Matcher, ...]
+    omitted: dict[str, str] = field(default_factory=dict)
+
+
+NO_REFERENCES = References(())
 
 
 def evaluate(

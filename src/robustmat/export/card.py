@@ -52,11 +52,11 @@ def _steps(manifest: Manifest) -> list[str]:
     lines = [
         f"1. Crop each tight box, grown by {patch.margin} pixels a side{bounded}, scaled into the middle of "
         f"{patch.size} x {patch.size} pixels, the rest mean colour {patch.mean_color}; RGB bytes, nothing subtracted."
-        f"{context} (`robustmat.dataset.patches.cut_patches`: numpy and OpenCV)",
+        f"{context} (`robustmat.features.patches.cut_patches`: numpy and OpenCV)",
         f"2. `vertex.onnx` for all patches of a frame at once; `index`, `mask`: {center} {manifest.num_neighbors} "
-        "nearest landmarks by box centres (`robustmat.dataset.graphs.neighborhoods`), then `graph.onnx`. Both can be "
+        "nearest landmarks by box centres (`robustmat.features.neighborhoods`), then `graph.onnx`. Both can be "
         "stored and reused: they depend on one frame alone.",
-        "3. One of the scorers for two frames; `placement` is `robustmat.dataset.placement.placements`.",
+        "3. One of the scorers for two frames; `placement` is `robustmat.features.placement.placements`.",
         "4. A match is a pair of one category that prefers each other over all rivals and scores at least "
         "`match_threshold`; its probability is sigmoid(slope * e + intercept), where e is the log odds of "
         "score / certain, or the score itself where nothing is certain.",

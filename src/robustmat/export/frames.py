@@ -7,7 +7,7 @@ from typing import Any
 from robustmat.landmarks.boxes import landmarks_from_mask
 from robustmat.landmarks.known import identify
 from robustmat.perturb import parse, perturb_image
-from robustmat.sources.street import build_town, drive_town, kitti_camera
+from robustmat.simulation import build_town, drive_town, kitti_camera
 from robustmat.types import Frame
 
 TOWN = 2031  # no town of this number was trained on

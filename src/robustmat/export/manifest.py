@@ -6,8 +6,8 @@ from typing import Any
 from pydantic import Field, PositiveInt
 
 from robustmat.config import Config, parse
-from robustmat.dataset.patches import PatchConfig
 from robustmat.errors import WeightsError
+from robustmat.features.patches import PatchConfig
 from robustmat.files import read_json
 from robustmat.models.decision import Decision
 

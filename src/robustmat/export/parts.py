@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from robustmat.dataset.placement import PLACEMENT_NUMBERS
 from robustmat.errors import ConfigError
 from robustmat.export.manifest import Part
+from robustmat.features.placement import PLACEMENT_NUMBERS
 from robustmat.models.robustmat import Embeddings, ModelConfig, RobustMat
 from robustmat.models.solvers import SolverConfig
 

@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robustmat.config import nearest
-from robustmat.dataset.graphs import neighborhoods
-from robustmat.dataset.patches import cut_patches
-from robustmat.dataset.placement import placements
 from robustmat.errors import ConfigError, InputError, WeightsError
 from robustmat.export.manifest import read_manifest
+from robustmat.features.neighborhoods import neighborhoods
+from robustmat.features.patches import cut_patches
+from robustmat.features.placement import placements
 from robustmat.matching.matcher import EmbeddedFrame, decide, usable_pixels
 from robustmat.types import Array, Frame, MatchResult
 

@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from robustmat.dataset.graphs import neighborhoods
-from robustmat.dataset.patches import cut_patches
 from robustmat.errors import InputError
 from robustmat.export.card import write_card
 from robustmat.export.frames import frame_pairs
@@ -21,6 +19,8 @@ from robustmat.export.parity import ParityReport, compare_matchers
 from robustmat.export.parts import Exportable, check_fixed_steps, exportables, with_fixed_steps
 from robustmat.export.quantize import quantize_vertex
 from robustmat.export.runtime import OnnxMatcher
+from robustmat.features.neighborhoods import neighborhoods
+from robustmat.features.patches import cut_patches
 from robustmat.files import write_json
 from robustmat.matching.matcher import RobustMatcher
 from robustmat.models.weights import Checkpoint

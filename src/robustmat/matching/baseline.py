@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from robustmat.dataset.patches import cut_patches, to_input
+from robustmat.features.patches import cut_patches, to_input
 from robustmat.matching.assign import mutual_best
 from robustmat.matching.matcher import same_category, usable_pixels
 from robustmat.models.baselines.protocol import PatchMatcher

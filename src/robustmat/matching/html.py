@@ -9,8 +9,8 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from robustmat.dataset.patches import PatchConfig, cut_patches
 from robustmat.drawing import distinct_color
+from robustmat.features.patches import PatchConfig, cut_patches
 from robustmat.files import write_text
 from robustmat.types import Image, MatchResult
 

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robustmat.config import nearest
-from robustmat.dataset.graphs import neighborhoods
-from robustmat.dataset.patches import cut_patches, to_input
-from robustmat.dataset.placement import placements
 from robustmat.errors import ConfigError, InputError
+from robustmat.features.neighborhoods import neighborhoods
+from robustmat.features.patches import cut_patches, to_input
+from robustmat.features.placement import placements
 from robustmat.landmarks.boxes import check_landmarks
 from robustmat.matching.assign import mutual_best
 from robustmat.models.decision import Decision

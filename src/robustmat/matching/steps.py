@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import log_softmax
 
 from robustmat.config import Config
-from robustmat.dataset.graphs import Neighborhoods, neighborhoods
+from robustmat.features.neighborhoods import Neighborhoods, neighborhoods
 from robustmat.matching.assign import mutual_best
 from robustmat.matching.matcher import same_category
 from robustmat.matching.protocol import Matcher

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from robustmat.config import Config
-from robustmat.dataset.placement import BOX_NUMBERS, PLACEMENT_NUMBERS
+from robustmat.features.placement import BOX_NUMBERS, PLACEMENT_NUMBERS
 from robustmat.models.solvers import SolverConfig, solve
 from robustmat.models.unlearned import HASTE, Likeness
 

@@ -8,8 +8,8 @@ from pydantic import Field, PositiveInt, model_validator
 from torch import Tensor, nn
 
 from robustmat.config import Config
-from robustmat.dataset.patches import PatchConfig
 from robustmat.errors import ConfigError
+from robustmat.features.patches import PatchConfig
 from robustmat.models.graph import GraphConfig, GraphDiffusion
 from robustmat.models.joint import Assignment, JointConfig, JointDiffusion
 from robustmat.models.starts import SOME, begin_as_distance

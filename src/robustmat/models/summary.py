@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from robustmat.dataset.placement import PLACEMENT_NUMBERS
+from robustmat.features.placement import PLACEMENT_NUMBERS
 from robustmat.models.robustmat import ModelConfig, RobustMat
 
 

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from robustmat.dataset.batches import Batch, PatchBank
-from robustmat.dataset.patches import PatchConfig, to_input
 from robustmat.dataset.truth import AMBIGUOUS, MATCHED, UNKNOWN, UNMATCHED, FrameTruth, Indices, label_candidates
+from robustmat.features.patches import PatchConfig, to_input
 
 
 @dataclass(frozen=True)

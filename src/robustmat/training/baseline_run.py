@@ -16,10 +16,10 @@ from torch import Tensor
 from robustmat.dataset.batches import Batch, PatchBank, Progress
 from robustmat.dataset.store import LandmarkDataset
 from robustmat.errors import ConfigError
-from robustmat.evaluation.decide import embed_sample, fit_decision
 from robustmat.evaluation.metrics import measure
-from robustmat.evaluation.references import BoxGeometry, fit_box_geometry, geometry_examples, write_examples
-from robustmat.evaluation.steps import fit_steps
+from robustmat.fitting.competition import fit_steps
+from robustmat.fitting.decision import embed_sample, fit_decision
+from robustmat.fitting.references import BoxGeometry, fit_box_geometry, geometry_examples, write_examples
 from robustmat.matching.baseline import BaselineMatcher
 from robustmat.matching.steps import NUM_NEIGHBORS, STEPS
 from robustmat.models.baselines import make_baseline

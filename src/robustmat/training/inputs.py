@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from robustmat.dataset.batches import PatchBank, Progress, build_bank
-from robustmat.dataset.patches import PatchConfig, to_input
 from robustmat.dataset.store import LandmarkDataset
+from robustmat.features.patches import PatchConfig, to_input
 from robustmat.perturb import parse as parse_perturbation
 from robustmat.training.config import RunConfig
 from robustmat.training.validation import ValidationSet, build_validation

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from robustmat.dataset.batches import Batch
-from robustmat.dataset.patches import to_input
 from robustmat.dataset.truth import AMBIGUOUS, MATCHED, UNMATCHED
+from robustmat.features.patches import to_input
 from robustmat.models.robustmat import Embeddings, PairLogits, RobustMat
 from robustmat.training.config import RunConfig, TrainingConfig
 from robustmat.training.losses import assignment_loss, contrastive_loss, diffusion_quotient, total_loss, triplet_loss

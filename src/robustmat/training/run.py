@@ -24,8 +24,8 @@ from robustmat.dataset.batches import Batch, PatchBank, Progress, draw_batch
 from robustmat.dataset.splits import split_last_third
 from robustmat.dataset.store import LandmarkDataset
 from robustmat.errors import ConfigError, DataError
-from robustmat.evaluation.references import geometry_examples, write_examples
 from robustmat.files import read_json, replacing, write_json
+from robustmat.fitting.references import geometry_examples, write_examples
 from robustmat.models.robustmat import RobustMat
 from robustmat.models.weights import Checkpoint, Decision, Provenance, save_checkpoint
 from robustmat.training.config import RunConfig, TrainingConfig

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from robustmat.dataset.batches import Progress
 from robustmat.dataset.pairs import PairSample, draw_pairs
 from robustmat.dataset.store import LandmarkDataset
-from robustmat.evaluation.decide import embed_sample, fit_decision
 from robustmat.evaluation.metrics import measure
+from robustmat.fitting.decision import embed_sample, fit_decision
 from robustmat.matching.matcher import RobustMatcher
 from robustmat.models.robustmat import RobustMat
 from robustmat.models.weights import Checkpoint, Decision, Provenance

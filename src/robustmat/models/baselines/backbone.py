@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from robustmat.dataset.patches import PatchConfig
+from robustmat.features.patches import PatchConfig
 from robustmat.models.baselines.inputs import pixels
 from robustmat.models.starts import begin_whitening
 

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from robustmat.dataset.patches import PatchConfig
 from robustmat.errors import ConfigError
+from robustmat.features.patches import PatchConfig
 
 LUMA = (0.299, 0.587, 0.114)
 

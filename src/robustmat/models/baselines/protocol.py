@@ -3,7 +3,7 @@
 from torch import Tensor, nn
 
 from robustmat.config import Config
-from robustmat.dataset.patches import PatchConfig
+from robustmat.features.patches import PatchConfig
 
 
 class BaselineConfig(Config):

@@ -1,0 +1,1 @@
+"""Timings: seconds and memory, here and now."""

@@ -1,1 +1,0 @@
-"""Experiments that run many things: timings (`bench_*`) and, later, the paper's tables."""

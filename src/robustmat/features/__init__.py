@@ -1,0 +1,1 @@
+"""What a model reads of a frame: patches, neighbourhood graphs, placements."""

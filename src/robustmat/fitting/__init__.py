@@ -1,0 +1,1 @@
+"""What is fitted on held-out data: thresholds, calibration, competition."""

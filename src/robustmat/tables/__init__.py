@@ -1,0 +1,1 @@
+"""The paper's tables: many trainings, one page each."""

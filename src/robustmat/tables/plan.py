@@ -1,0 +1,230 @@
+"""What has to be done for a table, and where its parts lie: runs, predictions, and how they are told apart.
+
+A workspace folder serves all tables: `runs/` holds one training for each (training, side, seed), `predictions/` one
+file for each (training, side, test, perturbation, seed). A file's name ends in a digest of everything that decides its
+content.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from robustmat.dataset.store import LandmarkDataset
+from robustmat.errors import DataError
+from robustmat.files import read_json, write_json
+from robustmat.fitting.references import EXAMPLES_FILE
+from robustmat.models.baselines import BASELINES
+from robustmat.models.weights import find_checkpoint
+from robustmat.tables.definitions import Row, Training
+from robustmat.training.baseline_config import BaselineTrainingConfig, is_baseline_config, load_baseline_config
+from robustmat.training.config import RunConfig, load_training_config
+
+REFERENCES = "references"  # stands where a training's key stands
+GOING_ON = 0.3  # of the learning rate, where weights are good already
+ADAPTING = 3e-5  # the most, where they are ImageNet's and have less than LONG steps: more spoils them first
+LONG = 100
+
+
+@dataclass(frozen=True)
+class Side:
+    """Data to train on, and to choose checkpoint and thresholds by (empty: a part of the former is held out).
+
+    `also` is learned from besides, and `first` before, once for all sides and seeds that share it, for `budget` minutes
+    of its own: by everyone who learns from towns.
+    """
+
+    name: str
+    data: tuple[LandmarkDataset, ...]
+    validation: tuple[LandmarkDataset, ...] = ()
+    also: tuple[LandmarkDataset, ...] = ()
+    first: "Side | None" = None
+    budget: float | None = None
+
+
+@dataclass(frozen=True)
+class Test:
+    """Data to be judged on, together, after training on one side."""
+
+    side: Side
+    data: tuple[LandmarkDataset, ...]
+
+    @property
+    def name(self) -> str:
+        return "+".join(it.name for it in self.data)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One file of predictions."""
+
+    training: str
+    test: Test
+    perturb: str
+    seed: int
+    config: str  # digest of the training's configuration
+
+    def path(self, workspace: Path) -> Path:
+        side = self.test.side
+        facts = [self.config, self.perturb, self.seed, *map(fingerprint, (*side.data, *side.also, *self.test.data))]
+        facts += [fingerprint(it) for it in side.validation]
+        if side.first:
+            facts += [fingerprint(it) for it in side.first.data]
+        name = f"{self.training}--{side.name}--on-{self.test.name}--{self.perturb.replace(':', '')}"
+        return workspace / "predictions" / f"{short(name)}--s{self.seed}--{digest(facts)}.npz"
+
+
+def make_tests(
+    data: Sequence[LandmarkDataset],
+    validation: Sequence[LandmarkDataset],
+    test: Sequence[LandmarkDataset],
+    *,
+    first: Side | None = None,
+    also: Sequence[LandmarkDataset] = (),
+    both_ways: bool = False,
+    each_test: bool = False,
+    each_side: bool = False,
+) -> list[Test]:
+    """Which data are learned from and which are judged on; see `Table`.
+
+    `also` is learned from whatever the side. Beside it a side's own drives are split: their last thirds are held out.
+    """
+
+    def make_side(drives: Sequence[LandmarkDataset]) -> Side:
+        name = short("+".join(it.name for it in drives))
+        if also:
+            name += f"+{len(also)}-more-{digest([it.name for it in also])[:4]}"
+        if first:
+            name += f"-after-{first.name}"
+        held_out = (*drives, *validation) if also else tuple(validation)
+        return Side(name, tuple(drives), held_out, tuple(also), first)
+
+    if each_side:
+        if len(data) < 2 and not test:
+            raise DataError("this table trains on each data set in turn and tests on the others: give two with --data")
+        sides = [make_side([it]) for it in data]
+        others = [[it for it in (*data, *test) if it.name != side.data[0].name] for side in sides]
+        return [Test(side, (it,)) for side, rest in zip(sides, others, strict=True) for it in rest]
+    if not test:
+        raise DataError("no data set to test on: give at least one with --test")
+    side = make_side(data)
+    tests = [Test(side, (it,)) for it in test] if each_test else [Test(side, tuple(test))]
+    if both_ways:
+        tests.append(Test(make_side(test), tuple(data)))
+    return tests
+
+
+def make_first(data: Sequence[LandmarkDataset], validation: Sequence[LandmarkDataset], budget: float | None) -> Side:
+    """What all methods learn from before they meet a side's own drives."""
+    name = f"first-{digest([it.name for it in data])[:4]}"
+    return Side(name, tuple(data), tuple(validation), budget=budget)
+
+
+def first_of(training: Training, side: Side) -> Side | None:
+    """What a training meets before its side; one that begins with a checkpoint has learned already."""
+    return None if training.start else side.first
+
+
+def learns_from_towns(training: Training) -> bool:
+    """Otherwise `first` only suits it, by no steps at all, and `also` is not for it: see `Baseline`. RobustMat's warm
+    start is of that kind, and a shipped checkpoint has learned from its own towns."""
+    known = BASELINES.get(training.config)
+    if known:
+        return known.learns_from_towns
+    return not training.start and not load_training_config(training.config, training.changes).warm_start
+
+
+def rate_of(training: Training, side: Side, preset: RunConfig) -> float:
+    """The learning rate at which a training learns from its side."""
+    known = BASELINES.get(training.config)
+    if known and known.model.learned_elsewhere:
+        return preset.learning_rate if preset.steps >= LONG else min(ADAPTING, preset.learning_rate)
+    if first_of(training, side) is None or (known and not known.learns_from_towns):
+        return preset.learning_rate  # comes with nothing, or with a distance on top of chance
+    return GOING_ON * preset.learning_rate
+
+
+def learned_by(training: Training, side: Side) -> tuple[LandmarkDataset, ...]:
+    return (*side.data, *side.also) if learns_from_towns(training) else side.data
+
+
+def load_config(training: Training, seed: int, steps: int | None) -> RunConfig:
+    """The configuration of one run, as its preset has it; `steps` end in one validation."""
+    load: Callable[..., RunConfig] = load_training_config
+    if is_baseline_config(training.config):
+        load = load_baseline_config
+    changes: dict[str, Any] = {**training.changes, "seed": seed}
+    if steps is not None:
+        changes |= {"steps": steps, "validate_every": max(1, steps)}
+    return load(training.config, changes)
+
+
+def run_folder(workspace: Path, training: str, side: Side, seed: int) -> Path:
+    return workspace / "runs" / f"{training}--{side.name}--s{seed}"
+
+
+def is_finished(run: Path, config: RunConfig) -> bool:
+    """The last step is done, and so is what follows it."""
+    final = run / "final" / "model.json"
+    if not final.is_file() or not (run / "best" / EXAMPLES_FILE).is_file():
+        return False
+    if read_json(final, "checkpoint header")["provenance"]["steps"] != config.steps:
+        return False
+    best = read_json(find_checkpoint(run) / "model.json", "checkpoint header")
+    return bool(best.get("steps")) or not isinstance(config, BaselineTrainingConfig)
+
+
+def keep_plan(workspace: Path, settings: dict[str, Any]) -> dict[str, Any]:
+    """The workspace's plan: how long trainings are, and what was decided on the way; refuses to mix two of them."""
+    path = workspace / "plan.json"
+    if not path.exists():
+        plan = {"settings": settings, "steps": {}}
+        write_json(path, plan)
+        return plan
+    plan = read_json(path, "plan of a workspace")
+    for key, value in settings.items():
+        if plan["settings"].get(key) != value:
+            raise DataError(
+                f"{path} was made with {key} = {plan['settings'].get(key)!r}, not {value!r}: tables of one workspace "
+                "must be comparable; say the same, or choose another --out"
+            )
+    return dict(plan)
+
+
+def keep_steps(workspace: Path, name: str, steps: int) -> dict[str, Any]:
+    """Add the length of one training to the plan as it is now: another process may fill the same workspace."""
+    path = workspace / "plan.json"
+    plan = dict(read_json(path, "plan of a workspace"))
+    plan["steps"].setdefault(name, steps)
+    write_json(path, plan)
+    return plan
+
+
+def trainings_of(rows: Sequence[Row]) -> dict[str, Training]:
+    """Every training once, by its key; two rows must not mean different ones by the same key."""
+    found: dict[str, Training] = {}
+    for row in rows:
+        if found.setdefault(row.training.key, row.training) != row.training:
+            raise DataError(f"two rows train different things by the name {row.training.key}")
+    return found
+
+
+def config_digest(config: RunConfig) -> str:
+    return digest(json.loads(config.model_dump_json()))
+
+
+def fingerprint(dataset: LandmarkDataset) -> str:
+    """A digest of the landmarks and frames of a data set, whatever their place on disk."""
+    frames = [[it.name, [[*mark.box, mark.category, mark.identity] for mark in it.landmarks]] for it in dataset.frames]
+    return digest([dataset.name, dataset.world, frames])
+
+
+def digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def short(name: str) -> str:
+    """A name that fits a file's, told apart by a digest where it was cut."""
+    return name if len(name) <= 80 else f"{name[:60]}-{digest(name)[:8]}"
