@@ -9,7 +9,7 @@ from robustmat.models.presets import VARIANTS, preset
 from robustmat.models.robustmat import ModelConfig, RobustMat
 from robustmat.models.solvers import SOLVERS
 from robustmat.models.vertex import VERTEX_FIELDS
-from robustmat.models.weights import Checkpoint, Decision, Provenance
+from robustmat.checkpoints.store import Checkpoint, Decision, Provenance
 
 SMALL: dict[str, Any] = {
     "patch": {"size": 16},

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 import torch
 
+from robustmat.types import MATCHED, UNMATCHED
 from robustmat.config import merged
 from robustmat.dataset.batches import PatchBank, build_bank, draw_batch
 from robustmat.dataset.store import LandmarkDataset
-from robustmat.dataset.truth import MATCHED, UNKNOWN, UNMATCHED
+from robustmat.dataset.truth import UNKNOWN
 from robustmat.errors import ConfigError, WeightsError
 from robustmat.evaluation.metrics import roc_auc
 from robustmat.features.patches import to_input
@@ -20,7 +21,7 @@ from robustmat.models.baselines import BASELINES, make_baseline
 from robustmat.models.baselines.protocol import BaselineConfig, Descriptor, PatchMatcher
 from robustmat.models.baselines.solar import Solar
 from robustmat.models.baselines.weights import PAIR, BaselineCheckpoint, load_baseline, method_of, save_baseline
-from robustmat.models.weights import Decision, Provenance, load_checkpoint
+from robustmat.checkpoints.store import Decision, Provenance, load_checkpoint
 from robustmat.perturb import parse
 from robustmat.training.baseline_batches import LabelledPatches, label_batch
 from robustmat.training.baseline_config import BaselineTrainingConfig, is_baseline_config, load_baseline_config

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from robustmat.types import AMBIGUOUS, MATCHED, UNMATCHED
 from robustmat.dataset.pairs import draw_pairs
-from robustmat.dataset.truth import AMBIGUOUS, MATCHED, UNMATCHED
 from robustmat.evaluation.metrics import roc_auc
 from robustmat.evaluation.scoring import embed_frames, score_pairs, views_of
 from robustmat.features.neighborhoods import neighborhoods

@@ -34,7 +34,7 @@ from robustmat.errors import ConfigError
 from robustmat.matching.matcher import RobustMatcher
 from robustmat.models.presets import preset
 from robustmat.models.robustmat import ModelConfig
-from robustmat.models.weights import Decision
+from robustmat.checkpoints.store import Decision
 from robustmat.training.config import TrainingConfig
 from robustmat.training.module import batch_losses
 from robustmat.types import Frame

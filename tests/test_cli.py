@@ -11,7 +11,7 @@ import pytest
 
 import scene
 from models_for_tests import untrained
-from robustmat.models.weights import Decision, Provenance, save_checkpoint
+from robustmat.checkpoints.store import Decision, Provenance, save_checkpoint
 
 VERBS = ["demo", "match", "simulate", "prepare", "inspect", "perturb", "train", "evaluate", "models"]
 

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from models_for_tests import untrained
 from robustmat.cli import app
-from robustmat.models.weights import save_checkpoint
+from robustmat.checkpoints.store import save_checkpoint
 
 
 def test_the_demo_matches_a_frame_pair_worth_looking_at_and_writes_its_report(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ from robustmat.fitting.references import (
     write_examples,
 )
 from robustmat.matching.assign import mutual_best
-from robustmat.models.weights import Provenance
+from robustmat.checkpoints.store import Provenance
 from robustmat.perturb import CLEAN, parse, psnr
 from robustmat.types import Array, Frame, Match, MatchResult
 from small_world import drive, make_boards
@@ -407,7 +407,7 @@ def run_command(
     short, other = replace(DRIVE, frames=DRIVE.frames[::2]), replace(TRAINING, frames=TRAINING.frames[::2])
     opened = {"test": short, "train": other}
     monkeypatch.setattr("robustmat.fitting.methods.load_method", lambda method, name: (judge, provenance))
-    monkeypatch.setattr("robustmat.models.weights.find_checkpoint", Path)
+    monkeypatch.setattr("robustmat.checkpoints.store.find_checkpoint", Path)
     monkeypatch.setattr("robustmat.dataset.store.open_dataset", lambda path: opened[str(path)])
     return CliRunner().invoke(app, ["evaluate", *arguments])
 

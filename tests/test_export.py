@@ -19,11 +19,11 @@ from robustmat.errors import ConfigError, InputError, RobustMatError, WeightsErr
 from robustmat.export import write
 from robustmat.export.frames import frame_pairs
 from robustmat.export.parity import compare_matchers
-from robustmat.export.runtime import OnnxMatcher
+from robustmat.matching.onnx import OnnxMatcher
 from robustmat.export.write import Exported, export_onnx
 from robustmat.matching.matcher import RobustMatcher
 from robustmat.models.presets import preset
-from robustmat.models.weights import load_checkpoint
+from robustmat.checkpoints.store import load_checkpoint
 from robustmat.types import Frame, MatchResult
 from small_world import drive, make_boards
 
@@ -244,7 +244,7 @@ def test_the_verb_writes_with_parity_and_ends_with_one_without(
     parity: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("robustmat.export.frames.street_frames", lambda *_, **__: street(2))
-    monkeypatch.setattr("robustmat.models.weights.load_checkpoint", lambda _: untrained(small(joint=None)))
+    monkeypatch.setattr("robustmat.checkpoints.store.load_checkpoint", lambda _: untrained(small(joint=None)))
     if not parity:
         monkeypatch.setattr(write, "compare_matchers", lambda *given: compare_matchers(*given, tolerance=-1.0))
     done = CliRunner().invoke(app, ["export", "onnx", "--out", str(tmp_path / "out")], catch_exceptions=False)

@@ -10,7 +10,7 @@ import pytest
 from robustmat.export.frames import street_frames
 from robustmat.export.write import export_onnx
 from robustmat.matching.matcher import RobustMatcher
-from robustmat.models.weights import load_checkpoint
+from robustmat.checkpoints.store import load_checkpoint
 from test_export import check_lines
 
 ROOT = Path(__file__).parent.parent

@@ -9,14 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import log_softmax
 
-from robustmat.dataset.truth import AMBIGUOUS, MATCHED, UNMATCHED
 from robustmat.errors import ConfigError
 from robustmat.evaluation.metrics import best_match_threshold
 from robustmat.features.placement import BOX_NUMBERS, mirrored_placements, placements
 from robustmat.models.joint import AcrossFrames, Assignment, JointConfig, JointDiffusion, pair_numbers
 from robustmat.models.presets import preset
-from robustmat.training.losses import assignment_loss
-from robustmat.types import Camera, Landmark
+from robustmat.models.losses import assignment_loss
+from robustmat.types import AMBIGUOUS, Camera, Landmark, MATCHED, UNMATCHED
 
 LANDMARKS = [Landmark((100.0, 50.0, 120.0, 150.0), "pole"), Landmark((300.0, 40.0, 340.0, 80.0), "traffic_sign")]
 

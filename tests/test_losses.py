@@ -5,14 +5,14 @@ import pytest
 import torch
 
 from models_for_tests import seeded, small
+from robustmat.types import AMBIGUOUS, MATCHED, UNMATCHED
 from robustmat.dataset.batches import Batch, FramePair
-from robustmat.dataset.truth import AMBIGUOUS, MATCHED, UNMATCHED
 from robustmat.errors import ConfigError
 from robustmat.features.placement import PLACEMENT_NUMBERS
 from robustmat.models.robustmat import PairLogits
 from robustmat.models.vertex import Evolved
 from robustmat.training.config import TrainingConfig
-from robustmat.training.losses import contrastive_loss, diffusion_quotient, quotient, total_loss, triplet_loss
+from robustmat.models.losses import contrastive_loss, diffusion_quotient, quotient, total_loss, triplet_loss
 from robustmat.training.module import TrainingModule, batch_losses, pair_weights
 
 
@@ -159,7 +159,7 @@ def test_heads_or_weights_alone_learn_from_the_same_objective(
     learns: str, weighs: bool, expected_names: set[str]
 ) -> None:
     batch = two_frame_batch()
-    module = TrainingModule(TrainingConfig(model=small(), learns=learns, weighs_unlearned=weighs))
+    module = TrainingModule(TrainingConfig(model=small(), learns=learns, trains_handcrafted_weights=weighs))
     module.log = module.log_dict = lambda *_, **__: None  # type: ignore[assignment]
     expected = batch_losses(module.model, batch, module.config)["loss"]
     for _ in range(2):  # the second time from memory
@@ -174,7 +174,7 @@ def test_heads_or_weights_alone_learn_from_the_same_objective(
 
 def test_weights_alone_need_something_to_weigh() -> None:
     learned = small(joint=None, vertex={"orientations": 0, "colours": False})
-    with pytest.raises(ConfigError, match="unlearned evidence"):
+    with pytest.raises(ConfigError, match="handcrafted evidence"):
         TrainingModule(TrainingConfig(model=learned, learns="weights"))
 
 

@@ -16,7 +16,7 @@ from models_for_tests import small, untrained
 from robustmat.errors import ConfigError, InputError
 from robustmat.matching.assign import mutual_best
 from robustmat.matching.matcher import RobustMatcher
-from robustmat.models.weights import Decision
+from robustmat.checkpoints.store import Decision
 from robustmat.types import Frame, Landmark
 
 scores = arrays(np.float64, st.tuples(st.integers(0, 6), st.integers(0, 6)), elements=st.floats(0, 2))

@@ -10,7 +10,7 @@ from scipy.special import expit
 from robustmat.errors import DataError
 from robustmat.evaluation import metrics
 from robustmat.fitting.calibration import fit_calibration
-from robustmat.models.decision import Decision, evidence
+from robustmat.matching.decision import Decision, evidence
 
 # Precision, recall and AUC as printed, for three matched pairs to one unmatched: noisy KITTI, noisy Oxford.
 KITTI = {

@@ -229,9 +229,9 @@ def test_rows_are_chosen_by_name_and_misspelt_ones_refused() -> None:
     assert [it.label for it in rows] == ["hardnet", "robustmat+frames", "sosnet+neighbors"]
     assert rows[1].training.key == "robustmat"
     assert make_row("robustmat-gcn").training.changes["variant"] == "gcn"
-    learned, beside = (load_config(make_row(it).training, 0, 5) for it in ("robustmat", "robustmat-unlearned"))
-    assert not learned.model.vertex.unlearned  # type: ignore[attr-defined]
-    assert beside.model.vertex.unlearned  # type: ignore[attr-defined]
+    learned, beside = (load_config(make_row(it).training, 0, 5) for it in ("robustmat", "robustmat-handcrafted"))
+    assert not learned.model.vertex.handcrafted  # type: ignore[attr-defined]
+    assert beside.model.vertex.handcrafted  # type: ignore[attr-defined]
     context = load_config(make_row("hardnet-context+neighbors").training, 0, 5)
     assert context.model.patch.channels == 6  # type: ignore[attr-defined]
     plain = load_config(make_row("robustmat-no-context").training, 0, 5)

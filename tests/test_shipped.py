@@ -4,7 +4,7 @@ import pytest
 
 import robustmat
 from robustmat.cli.demo import TOWN
-from robustmat.models.weights import load_checkpoint, read_scores, shipped_checkpoints
+from robustmat.checkpoints.store import load_checkpoint, read_scores, shipped_checkpoints
 from robustmat.training.config import load_training_config
 
 

@@ -12,14 +12,14 @@ from typer.testing import CliRunner
 
 from robustmat.cli.prepare import app
 from robustmat.dataset.store import open_dataset
-from robustmat.dataset.truth import AMBIGUOUS, MATCHED, UNMATCHED, frame_pairs, label_candidates, read_truth
+from robustmat.dataset.truth import frame_pairs, label_candidates, read_truth
 from robustmat.errors import DataError, InputError
 from robustmat.simulation.layers import take_apart
 from robustmat.simulation.seeing import see
 from robustmat.simulation.views import SHRINK, View, draw_views, shrunk
 from robustmat.simulation.warped import MOST_VIEWS, prepare_warped
 from robustmat.sources.labelled_images import open_labelled_images
-from robustmat.types import Camera
+from robustmat.types import AMBIGUOUS, Camera, MATCHED, UNMATCHED
 
 WIDTH, HEIGHT = 320, 200
 GREY, RED, GREEN, BLUE = (90, 90, 90), (220, 20, 20), (20, 220, 20), (20, 20, 220)

@@ -9,16 +9,16 @@ import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from models_for_tests import SMALL, untrained
+from robustmat.types import MATCHED
 from robustmat.dataset.batches import build_bank, draw_batch
 from robustmat.dataset.splits import split_last_third
 from robustmat.dataset.store import LandmarkDataset
-from robustmat.dataset.truth import MATCHED
 from robustmat.errors import ConfigError, DataError
 from robustmat.evaluation.evaluate import evaluate
 from robustmat.features.patches import PatchConfig
 from robustmat.matching import load
 from robustmat.models.presets import preset
-from robustmat.models.weights import Provenance, load_checkpoint
+from robustmat.checkpoints.store import Provenance, load_checkpoint
 from robustmat.perturb import CLEAN, parse
 from robustmat.training.config import TrainingConfig, load_training_config
 from robustmat.training.run import choose_validation, train

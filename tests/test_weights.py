@@ -12,7 +12,7 @@ from robustmat.errors import ConfigError, RobustMatError, TermsWarning, WeightsE
 from robustmat.features.placement import PLACEMENT_NUMBERS
 from robustmat.models.presets import preset
 from robustmat.models.robustmat import ModelConfig
-from robustmat.models.weights import Decision, Provenance, load_checkpoint, save_checkpoint
+from robustmat.checkpoints.store import Decision, Provenance, load_checkpoint, save_checkpoint
 
 DECISION = Decision(threshold=1.2, match_threshold=1.4, slope=5.0, intercept=-6.0)
 

@@ -14,10 +14,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from robustmat.checkpoints.load import load
     from robustmat.dataset.store import LandmarkDataset, open_dataset
     from robustmat.errors import RobustMatError
     from robustmat.evaluation.evaluate import evaluate
-    from robustmat.matching.matcher import EmbeddedFrame, RobustMatcher, load
+    from robustmat.matching.embedded import EmbeddedFrame, load_embedded
+    from robustmat.matching.matcher import Matcher
     from robustmat.models.robustmat import ModelConfig, RobustMat
     from robustmat.perturb import perturb_image
     from robustmat.pipeline import match_frames, read_frame
@@ -26,18 +28,19 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "EmbeddedFrame": "robustmat.matching.matcher",
+    "EmbeddedFrame": "robustmat.matching.embedded",
     "Frame": "robustmat.types",
     "Landmark": "robustmat.types",
     "LandmarkDataset": "robustmat.dataset.store",
     "Match": "robustmat.types",
     "MatchResult": "robustmat.types",
+    "Matcher": "robustmat.matching.matcher",
     "ModelConfig": "robustmat.models.robustmat",
     "RobustMat": "robustmat.models.robustmat",
     "RobustMatError": "robustmat.errors",
-    "RobustMatcher": "robustmat.matching.matcher",
     "evaluate": "robustmat.evaluation.evaluate",
-    "load": "robustmat.matching.matcher",
+    "load": "robustmat.checkpoints.load",
+    "load_embedded": "robustmat.matching.embedded",
     "match_frames": "robustmat.pipeline",
     "open_dataset": "robustmat.dataset.store",
     "perturb_image": "robustmat.perturb",
@@ -51,12 +54,13 @@ __all__ = [
     "LandmarkDataset",
     "Match",
     "MatchResult",
+    "Matcher",
     "ModelConfig",
     "RobustMat",
     "RobustMatError",
-    "RobustMatcher",
     "evaluate",
     "load",
+    "load_embedded",
     "match_frames",
     "open_dataset",
     "perturb_image",

@@ -16,9 +16,10 @@ per arrow:
 
 from pathlib import Path
 
+from robustmat.checkpoints.load import load
 from robustmat.errors import InputError
 from robustmat.landmarks.boxes import check_landmarks, landmarks_from_mask, read_boxes
-from robustmat.matching.matcher import RobustMatcher, load
+from robustmat.matching.matcher import Matcher
 from robustmat.sources.images import read_image, read_semantics
 from robustmat.types import Frame, Landmark, MatchResult
 
@@ -54,9 +55,9 @@ def read_frame(image: Path | str, boxes: Path | str | None = None, masks: Path |
     return Frame(name=Path(image).stem, load_image=lambda: pixels, landmarks=check_landmarks(landmarks, width, height))
 
 
-def match_frames(a: Frame, b: Frame, matcher: RobustMatcher | str | Path = "street") -> MatchResult:
+def match_frames(a: Frame, b: Frame, matcher: Matcher | str | Path = "street") -> MatchResult:
     """Match the landmarks of two frames, each patch embedded once."""
-    if not isinstance(matcher, RobustMatcher):
+    if not isinstance(matcher, Matcher):
         matcher = load(matcher)
     embedded_a, embedded_b = matcher.embed(a), matcher.embed(b)
     return matcher.match(embedded_a, embedded_b)

@@ -14,6 +14,8 @@ Box = tuple[float, float, float, float]  # x0, y0, x1, y1: tight, in pixels
 
 CATEGORIES = ("traffic_sign", "traffic_light", "pole", "window")
 
+UNMATCHED, MATCHED, AMBIGUOUS = 0, 1, 2  # what the ground truth says of two landmarks
+
 
 @dataclass(frozen=True)
 class Landmark:

@@ -14,12 +14,14 @@ from robustmat.bench.inference_profile import stage_seconds, work_shares
 from robustmat.bench.inference_rivals import sift_with_ratio_test, xfeat_with_mutual_neighbours
 from robustmat.bench.inference_solvers import compare_solvers
 from robustmat.bench.runs import Spread
+from robustmat.checkpoints.store import load_checkpoint
 from robustmat.export.frames import street_frames
-from robustmat.matching.matcher import RobustMatcher
+from robustmat.export.write import robustmat_of
+from robustmat.matching.decision import Decision
+from robustmat.matching.network import NetworkMatcher
 from robustmat.models.presets import preset
 from robustmat.models.robustmat import RobustMat
 from robustmat.models.summary import counting
-from robustmat.models.weights import Checkpoint, Decision, Provenance, load_checkpoint
 from robustmat.types import Frame
 
 PAIRS_TIMED = 8
@@ -143,7 +145,9 @@ def share_of_the_machine(settings: InferenceSettings, tell: Tell) -> Section:
 def against_other_matchers(settings: InferenceSettings, a: Frame, b: Frame, tell: Tell) -> Sequence[Section]:
     """The shipped model from decoded frames and boxes to matches, against keypoint matchers on the same frames."""
     checkpoint = load_checkpoint(settings.checkpoint)
-    matcher = RobustMatcher(checkpoint)
+    network = robustmat_of(checkpoint)
+    kind = network.evidence[-1]
+    matcher = NetworkMatcher(checkpoint.name, network, checkpoint.decisions[kind], evidence=kind)
     ours, xfeat, sift = settings.checkpoint, "XFeat, 1024 keypoints, mutual nearest", "SIFT, ratio test"
     half = f"{ours}, one frame embedded before"
     stored = matcher.embed(a)
@@ -179,7 +183,7 @@ def against_other_matchers(settings: InferenceSettings, a: Frame, b: Frame, tell
     stages: dict[str, Any] = {"seconds_by_stage": stage_seconds(matcher, a, b, settings.rounds, settings.clock)}
     shares = work_shares(lambda: matcher.match(a, b))
     profile = Section("where the time of one frame pair goes", facts={**stages, "share_by_operation": shares})
-    return [speed, patches_a_second(matcher.model, settings, tell), profile]
+    return [speed, patches_a_second(network, settings, tell), profile]
 
 
 def patches_a_second(model: RobustMat, settings: InferenceSettings, tell: Tell) -> Section:
@@ -209,6 +213,6 @@ def paper_model(settings: InferenceSettings) -> RobustMat:
         return RobustMat(config).eval()
 
 
-def matcher_of(model: RobustMat) -> RobustMatcher:
+def matcher_of(model: RobustMat) -> NetworkMatcher:
     decision = Decision(threshold=1.0, match_threshold=1.0, slope=1.0, intercept=0.0)
-    return RobustMatcher(Checkpoint("paper", model, {"pair": decision}, Provenance()), evidence="pair")
+    return NetworkMatcher("paper", model, decision)

@@ -70,7 +70,7 @@ def adaptive_vertex(model: RobustMat, patches: Tensor) -> Tensor:
     embedding: Tensor = vertex.project(vertex.pool(final).flatten(1))
     if vertex.config.normalize:
         embedding = rms_normalize(embedding)
-    return torch.cat([embedding, vertex.unlearned(patches)], dim=1) if vertex.config.unlearned else embedding
+    return torch.cat([embedding, vertex.handcrafted(patches)], dim=1) if vertex.config.handcrafted else embedding
 
 
 def adaptive_graph(model: RobustMat, vertices: Tensor, mask: Tensor) -> Tensor:

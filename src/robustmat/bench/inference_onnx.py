@@ -8,8 +8,8 @@ from pathlib import Path
 
 import torch
 
-from robustmat.export.runtime import OnnxMatcher
-from robustmat.models.weights import Checkpoint
+from robustmat.checkpoints.store import Checkpoint
+from robustmat.matching.onnx import OnnxMatcher
 from robustmat.types import Frame
 
 

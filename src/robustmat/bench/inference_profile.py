@@ -9,7 +9,11 @@ from robustmat.bench.runs import CLOCKS
 from robustmat.features.neighborhoods import neighborhoods
 from robustmat.features.patches import cut_patches, to_input
 from robustmat.features.placement import placements
-from robustmat.matching.matcher import EmbeddedFrame, RobustMatcher, decide
+from robustmat.matching.assign import mutual_best
+from robustmat.matching.embedded import EmbeddedFrame
+from robustmat.matching.matcher import same_category
+from robustmat.matching.network import NetworkMatcher
+from robustmat.models.robustmat import RobustMat
 from robustmat.types import Frame
 
 GROUPS = {  # operations of torch's profiler by what they are; the first that is part of the name counts
@@ -23,7 +27,7 @@ GROUPS = {  # operations of torch's profiler by what they are; the first that is
 }
 
 
-def stage_seconds(matcher: RobustMatcher, a: Frame, b: Frame, rounds: int, clock: str = "wall") -> dict[str, float]:
+def stage_seconds(matcher: NetworkMatcher, a: Frame, b: Frame, rounds: int, clock: str = "wall") -> dict[str, float]:
     """Median seconds of each stage for both frames together."""
     seen: dict[str, list[float]] = {}
     for number in range(rounds + 1):
@@ -34,8 +38,10 @@ def stage_seconds(matcher: RobustMatcher, a: Frame, b: Frame, rounds: int, clock
     return {stage: float(np.median(values)) for stage, values in seen.items()}
 
 
-def _walk(matcher: RobustMatcher, a: Frame, b: Frame, now: Callable[[], float]) -> dict[str, float]:
-    model, config = matcher.model, matcher.model.config
+def _walk(matcher: NetworkMatcher, a: Frame, b: Frame, now: Callable[[], float]) -> dict[str, float]:
+    model = matcher.network
+    assert isinstance(model, RobustMat)
+    config = model.config
     seconds: dict[str, float] = {}
     last = now()
 
@@ -65,10 +71,17 @@ def _walk(matcher: RobustMatcher, a: Frame, b: Frame, now: Callable[[], float]) 
                     model.learned(vertex)[torch.from_numpy(around.index)], torch.from_numpy(around.mask)
                 )[0]
             stop("graph diffusion")
-            embedded.append(EmbeddedFrame(frame.landmarks, vertex.numpy(), graph.numpy(), placement))
+            embedded.append(
+                EmbeddedFrame(
+                    frame.landmarks,
+                    {"vertex": vertex.numpy(), "graph": graph.numpy(), "placement": placement},
+                    matcher.fingerprint,
+                )
+            )
     score = matcher.score(embedded[0], embedded[1])
     stop(f"scores by {matcher.evidence}")
-    decide(embedded[0], embedded[1], score, matcher.decision, matcher.match_threshold)
+    matcher.decision.probability(score)
+    mutual_best(score, matcher.decision.match_threshold, same_category(a.landmarks, b.landmarks))
     stop("one-to-one matches")
     return seconds
 

@@ -7,10 +7,11 @@ import numpy as np
 from robustmat.bench.inference_authors import AuthorsWay, default_layout
 from robustmat.bench.inference_contest import Contestant, Figure, Section, Tell, hold
 from robustmat.bench.runs import Spread
-from robustmat.matching.matcher import RobustMatcher
+from robustmat.checkpoints.store import Checkpoint
+from robustmat.export.write import robustmat_of
+from robustmat.matching.network import NetworkMatcher
 from robustmat.models.robustmat import ModelConfig, RobustMat
 from robustmat.models.solvers import SolverConfig
-from robustmat.models.weights import Checkpoint
 from robustmat.types import Array, Frame
 
 FINE = SolverConfig(name="rk4", steps=16)
@@ -43,7 +44,7 @@ def compare_solvers(checkpoint: Checkpoint, frames: Sequence[Frame], tell: Tell,
         except ValueError:
             continue  # steps too long for a contractive field
         found = _scores(matcher, frames, pairs)
-        same = (found >= matcher.threshold) == (wanted >= matcher.threshold)
+        same = (found >= matcher.decision.threshold) == (wanted >= matcher.decision.threshold)
         facts[name] = {
             "largest_score_difference": float(np.abs(found - wanted).max()),
             "decisions_equal": float(same.mean()),
@@ -63,9 +64,10 @@ def compare_solvers(checkpoint: Checkpoint, frames: Sequence[Frame], tell: Tell,
 
 def agreement(checkpoint: Checkpoint, frames: Sequence[Frame], pairs: Sequence[tuple[int, int]]) -> float:
     """On which share of candidates the authors' way, with torchdiffeq's dopri5, decides as each patch once does."""
-    matcher = RobustMatcher(checkpoint, evidence="pair")
+    model = robustmat_of(checkpoint)
+    matcher = NetworkMatcher(checkpoint.name, model, checkpoint.decisions["pair"])
     embedded = [matcher.embed(it) for it in frames]
-    way = AuthorsWay(default_layout(matcher.model), adaptive=True)
+    way = AuthorsWay(default_layout(model), adaptive=True)
     rng = np.random.default_rng(0)
     same = []
     for pair in rng.integers(0, len(pairs), CANDIDATES):
@@ -73,12 +75,12 @@ def agreement(checkpoint: Checkpoint, frames: Sequence[Frame], pairs: Sequence[t
         i, j = (int(rng.integers(0, len(frames[it].landmarks))) for it in (a, b))
         ours = matcher.score(embedded[a], embedded[b])[i, j]
         theirs = way.score(frames[a], frames[b], i, j)
-        same.append((ours >= matcher.threshold) == (theirs >= matcher.threshold))
+        same.append((ours >= matcher.decision.threshold) == (theirs >= matcher.decision.threshold))
     return float(np.mean(same))
 
 
-def _matcher(checkpoint: Checkpoint, solver: SolverConfig) -> RobustMatcher:
-    config = checkpoint.model.config
+def _matcher(checkpoint: Checkpoint, solver: SolverConfig) -> NetworkMatcher:
+    config = robustmat_of(checkpoint).config
     graph = solver.model_copy(update={"tolerance": GRAPH_TOLERANCE})
     changed = config.model_copy(
         update={
@@ -87,11 +89,10 @@ def _matcher(checkpoint: Checkpoint, solver: SolverConfig) -> RobustMatcher:
         }
     )
     model = RobustMat(ModelConfig.model_validate(changed.model_dump()))
-    model.load_state_dict(checkpoint.model.state_dict())
-    changed_checkpoint = Checkpoint(checkpoint.name, model, checkpoint.decisions, checkpoint.provenance)
-    return RobustMatcher(changed_checkpoint, evidence="pair")
+    model.load_state_dict(checkpoint.network.state_dict())
+    return NetworkMatcher(checkpoint.name, model.eval(), checkpoint.decisions["pair"])
 
 
-def _scores(matcher: RobustMatcher, frames: Sequence[Frame], pairs: Sequence[tuple[int, int]]) -> Array:
+def _scores(matcher: NetworkMatcher, frames: Sequence[Frame], pairs: Sequence[tuple[int, int]]) -> Array:
     embedded = [matcher.embed(it) for it in frames]
     return np.concatenate([matcher.score(embedded[i], embedded[j]).ravel() for i, j in pairs])

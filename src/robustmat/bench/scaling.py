@@ -125,13 +125,14 @@ def noise_frame(count: int, seed: int) -> Frame:
 
 
 def _landmarks(settings: ScalingSettings, count: int) -> Point:
-    from robustmat.matching import load
+    from robustmat.checkpoints.load import load
+    from robustmat.checkpoints.store import load_checkpoint
 
     matcher = load(settings.checkpoint)
     a, b = noise_frame(count, settings.seed), noise_frame(count, settings.seed + 1)
     rng = np.random.default_rng(settings.seed)
     chosen = rng.integers(0, count, (min(8, count * count), 2))
-    vertices = 1 + matcher.model.config.graph.num_neighbors
+    vertices = 1 + load_checkpoint(settings.checkpoint).network.config.neighborhood[0]
 
     def anew() -> None:
         for i, j in chosen:
@@ -149,7 +150,8 @@ def _some(frame: Frame, first: int, count: int) -> Frame:
 
 
 def _video(settings: ScalingSettings, count: int) -> Point:
-    from robustmat.matching import EmbeddedFrame, load
+    from robustmat.checkpoints.load import load
+    from robustmat.matching.embedded import EmbeddedFrame
 
     now = CLOCKS[settings.clock]
     matcher = load(settings.checkpoint)
@@ -177,18 +179,19 @@ def _video(settings: ScalingSettings, count: int) -> Point:
 
 
 def _neighbors(settings: ScalingSettings, count: int) -> Point:
-    from robustmat.matching.matcher import RobustMatcher
+    from robustmat.checkpoints.store import load_checkpoint
+    from robustmat.matching.network import NetworkMatcher
     from robustmat.models.robustmat import ModelConfig, RobustMat
-    from robustmat.models.weights import Checkpoint, load_checkpoint
 
     checkpoint = load_checkpoint(settings.checkpoint)
 
-    def with_neighbors(number: int) -> RobustMatcher:
-        values = checkpoint.model.config.model_dump()
+    def with_neighbors(number: int) -> NetworkMatcher:
+        values = checkpoint.network.config.model_dump()
         values["graph"]["num_neighbors"] = number
         model = RobustMat(ModelConfig.model_validate(values))
-        model.load_state_dict(checkpoint.model.state_dict())  # no weight depends on K
-        return RobustMatcher(Checkpoint(checkpoint.name, model, checkpoint.decisions, checkpoint.provenance))
+        model.load_state_dict(checkpoint.network.state_dict())  # no weight depends on K
+        kind = model.evidence[-1]
+        return NetworkMatcher(checkpoint.name, model.eval(), checkpoint.decisions[kind], evidence=kind)
 
     matcher, usual = with_neighbors(count), with_neighbors(3)
     a, b = noise_frame(32, settings.seed), noise_frame(32, settings.seed + 1)

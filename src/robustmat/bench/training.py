@@ -1,7 +1,7 @@
 """Patches a second in training: our step against a plain loop with torchdiffeq's dopri5, at equal model size."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -11,19 +11,18 @@ from torch import Tensor
 
 from robustmat.bench.inference_authors import adaptive_graph, adaptive_vertex, default_layout
 from robustmat.bench.inference_contest import BenchReport, Contestant, Figure, Section, Tell, hold
-from robustmat.dataset.batches import Batch, FramePair
-from robustmat.dataset.truth import AMBIGUOUS, MATCHED, UNMATCHED
+from robustmat.checkpoints.store import load_checkpoint
 from robustmat.export.frames import street_frames
 from robustmat.features.neighborhoods import neighborhoods
-from robustmat.features.patches import cut_patches, to_input
+from robustmat.features.patches import cut_patches
 from robustmat.features.placement import placements
+from robustmat.methods.robustmat import RobustMatObjective, RobustMatSettings
+from robustmat.models.batch import LabelledPair, TrainingBatch
+from robustmat.models.losses import total_loss
+from robustmat.models.mining import pair_weights
 from robustmat.models.presets import preset
 from robustmat.models.robustmat import Embeddings, ModelConfig, PairLogits, RobustMat
-from robustmat.models.weights import load_checkpoint
-from robustmat.training.config import TrainingConfig
-from robustmat.training.losses import total_loss
-from robustmat.training.module import batch_losses, pair_weights
-from robustmat.types import Frame
+from robustmat.types import AMBIGUOUS, MATCHED, UNMATCHED, Frame
 
 COMPARISONS = ("vertex", "graph_ab", "graph_ba")
 MATCHED_SHARE = GRAPH_LOSS_WEIGHT = 0.5
@@ -47,11 +46,13 @@ def bench_training(settings: TrainingSettings, tell: Tell = lambda _: None) -> B
     frames = street_frames(settings.frame_pairs, scale=settings.scale)
     batch = make_batch(frames, settings)
     # Without the joint diffusion, which the plain loop has not: both compute the paper's loss.
-    config = TrainingConfig(model=_config(settings), matched_share=MATCHED_SHARE, graph_loss_weight=GRAPH_LOSS_WEIGHT)
     ours = _model(settings)
+    terms = RobustMatSettings(matched_share=MATCHED_SHARE, graph_loss_weight=GRAPH_LOSS_WEIGHT)
+    objective = RobustMatObjective(terms, ours)
     plain = default_layout(ours)
     steps = {
-        "our step, rk4": _stepper(ours, lambda: batch_losses(ours, batch, config)["loss"]),
+        # A copy of the batch makes its numbers from pixels anew, as every step of a training does.
+        "our step, rk4": _stepper(ours, lambda: objective(ours, replace(batch))["loss"]),
         "plain loop, torchdiffeq dopri5": _stepper(plain, lambda: plain_loss(plain, batch)),
     }
     contest = hold(
@@ -61,7 +62,7 @@ def bench_training(settings: TrainingSettings, tell: Tell = lambda _: None) -> B
         clock=settings.clock,
     )
     fast, slow = steps
-    count = len(batch.patches)
+    count = len(batch.pixels)
     section = Section(
         f"training '{settings.model}', {count} patches of {len(batch.pairs)} frame pairs a step",
         contest.rows(),
@@ -72,22 +73,20 @@ def bench_training(settings: TrainingSettings, tell: Tell = lambda _: None) -> B
     return BenchReport("training", shown, (section,))
 
 
-def plain_loss(model: RobustMat, batch: Batch) -> Tensor:
+def plain_loss(model: RobustMat, batch: TrainingBatch) -> Tensor:
     """The paper's loss with both diffusions solved by dopri5, gradients through the solver."""
-    patches = torch.from_numpy(to_input(batch.patches, model.config.patch))
-    index, mask = torch.from_numpy(batch.index), torch.from_numpy(batch.mask)
-    vertex = adaptive_vertex(model, patches)
-    graph = adaptive_graph(model, model.learned(vertex)[index], mask)
+    vertex = adaptive_vertex(model, batch.patches_of(slice(None)))
+    graph = adaptive_graph(model, model.learned(vertex)[batch.index], batch.mask)
     logits = [
         model.compare(Embeddings(vertex[it.a], graph[it.a]), Embeddings(vertex[it.b], graph[it.b]))
         for it in batch.pairs
     ]
-    label = torch.cat([torch.from_numpy(it.label).flatten() for it in batch.pairs])
+    label = torch.cat([pair.label.flatten() for pair in batch.pairs])
     flat = PairLogits(*(torch.cat([getattr(it, name).flatten() for it in logits]) for name in COMPARISONS))
     return total_loss(flat, label == MATCHED, pair_weights(label, MATCHED_SHARE), GRAPH_LOSS_WEIGHT)
 
 
-def make_batch(frames: list[Frame], settings: TrainingSettings) -> Batch:
+def make_batch(frames: list[Frame], settings: TrainingSettings) -> TrainingBatch:
     """Each frame of the first drive with one of the second, all their landmarks."""
     config = _config(settings)
     half = len(frames) // 2
@@ -96,20 +95,27 @@ def make_batch(frames: list[Frame], settings: TrainingSettings) -> Batch:
     starts = np.cumsum([0, *map(len, boxes)])
     around = [neighborhoods(it, config.graph.num_neighbors, config.graph.include_center) for it in boxes]
     slices = [slice(int(a), int(b)) for a, b in pairwise(starts)]
-    pairs = [FramePair(slices[i], slices[i + 1], _label(ordered[i], ordered[i + 1])) for i in range(0, len(ordered), 2)]
+    pairs = [
+        LabelledPair(slices[i], slices[i + 1], torch.from_numpy(_label(ordered[i], ordered[i + 1])))
+        for i in range(0, len(ordered), 2)
+    ]
     shapes = [frame.image.shape for frame in ordered]
-    return Batch(
-        patches=np.concatenate(
-            [cut_patches(it.image, box, config.patch) for it, box in zip(ordered, boxes, strict=True)]
-        ),
-        placement=np.concatenate(
-            [placements(it.landmarks, it.camera, size[1], size[0]) for it, size in zip(ordered, shapes, strict=True)]
-        ),
-        index=np.concatenate([it.index + start for it, start in zip(around, starts[:-1], strict=True)]),
-        mask=np.concatenate([it.mask for it in around]),
+    pixels = [cut_patches(frame.image, box, config.patch) for frame, box in zip(ordered, boxes, strict=True)]
+    placed = [
+        placements(frame.landmarks, frame.camera, size[1], size[0]) for frame, size in zip(ordered, shapes, strict=True)
+    ]
+    index = [graph.index + start for graph, start in zip(around, starts[:-1], strict=True)]
+    count = int(starts[-1])
+    return TrainingBatch(
+        pixels=np.concatenate(pixels),
+        patch=config.patch,
+        index=torch.from_numpy(np.concatenate(index)),
+        mask=torch.from_numpy(np.concatenate([graph.mask for graph in around])),
+        placement=torch.from_numpy(np.concatenate(placed)),
         pairs=tuple(pairs),
-        frames=tuple(range(len(ordered))),
-        views=((0, False),) * len(ordered),
+        views=tuple((number, 0, False) for number in range(len(ordered))),
+        label=torch.full((count, count), AMBIGUOUS),
+        identity=torch.full((count,), -1),
     )
 
 
@@ -131,7 +137,7 @@ def _model(settings: TrainingSettings) -> RobustMat:
         torch.manual_seed(settings.seed)
         model = RobustMat(_config(settings))
     if settings.model == "street":  # trained weights: the number of adaptive steps depends on them
-        trained = load_checkpoint("street").model.state_dict()
+        trained = load_checkpoint("street").network.state_dict()
         model.load_state_dict({name: it for name, it in trained.items() if not name.startswith("joint.")})
     return model.train()
 

@@ -28,8 +28,8 @@ def demo(
     from rich.progress import track
     from rich.table import Table
 
+    from robustmat.checkpoints.load import load
     from robustmat.files import write_json
-    from robustmat.matching import load
     from robustmat.matching.html import Section, write_match_report
     from robustmat.simulation import build_town, drive_town
 

@@ -27,9 +27,15 @@ def evaluate(
     datasets: Annotated[list[Path], typer.Argument(metavar="DATASET", help="Prepared data sets.")],
     *,
     method: Annotated[
-        str, typer.Option(metavar="METHOD[+STEP]", help="robustmat, hardnet, hardnet+neighbors, hardnet+placement, ...")
-    ] = "robustmat",
-    checkpoint: Annotated[str, typer.Option(help="Name of a shipped model, or a run's folder.")] = "street",
+        str | None,
+        typer.Option(
+            metavar="NAME[+EVIDENCE]",
+            help="robustmat, root-sift, hardnet+neighbors, ...; the checkpoint's own unless given.",
+        ),
+    ] = None,
+    checkpoint: Annotated[
+        str | None, typer.Option(help="Name of a shipped model, or a run's folder; `street` unless given.")
+    ] = None,
     evidence: Annotated[
         str | None,
         typer.Option(help="What a score may know: pair, frames (all landmarks, by pixels), placement (boxes, too)."),
@@ -48,40 +54,45 @@ def evaluate(
 ) -> None:
     """Evaluate a matcher: landmark pairs as in the paper, and whole frame pairs as a user sees them."""
     from rich.console import Console
-    from rich.progress import track
 
+    from robustmat.checkpoints.load import describe_source, load
+    from robustmat.checkpoints.store import find_checkpoint
+    from robustmat.cli.console import progress_bars
     from robustmat.dataset.store import open_dataset
     from robustmat.dataset.truth import read_truth
+    from robustmat.errors import ConfigError
     from robustmat.evaluation.evaluate import evaluate as run
     from robustmat.evaluation.predictions import write_predictions
     from robustmat.files import write_json
-    from robustmat.fitting.methods import evidence_of, load_method, with_evidence
-    from robustmat.fitting.references import make_references, read_examples
-    from robustmat.models.weights import find_checkpoint
+    from robustmat.fitting.references import make_references
+    from robustmat.methods import find_method, split_name
+    from robustmat.methods.box_geometry import read_examples
     from robustmat.perturb import parse
 
-    method = with_evidence(method, evidence)  # a misspelt one is refused before anything slow begins
+    # A misspelt name is refused before anything slow begins.
+    wanted, evidence = split_name(method, evidence) if method else (None, evidence)
+    source = checkpoint or ("street" if wanted is None or find_method(wanted).trainable else wanted)
+    found, provenance = describe_source(source)
+    if wanted not in (None, found):
+        raise ConfigError(f"checkpoint '{source}' holds {found}, not {wanted}: give the folder of a {wanted} run")
     console, errors = Console(), Console(stderr=True)
     perturbation = parse(perturb)
     opened = [open_dataset(path) for path in datasets]
     training = [open_dataset(path) for path in reference_data or ()]
-    read_truth([*opened, *training])  # refuses what cannot be judged before anything slow begins
-    matcher, provenance = load_method(method, checkpoint)
+    read_truth([*opened, *training])  # refuses what cannot be evaluated before anything slow begins
+    matcher = load(source, evidence=evidence)
     if not allow_seen:
-        _refuse_seen(opened, provenance.drives, f"checkpoint {checkpoint} was trained on")
-        _refuse_seen(opened, provenance.validation_drives, f"the threshold of checkpoint {checkpoint} was chosen on")
+        _refuse_seen(opened, provenance.drives, f"checkpoint {source} was trained on")
+        _refuse_seen(opened, provenance.validation_drives, f"the threshold of checkpoint {source} was chosen on")
         _refuse_seen(opened, [dataset.name for dataset in training], "--reference-data fits the references on")
-
-    def progress(items: Sequence[Any], what: str) -> Iterable[Any]:
-        return track(items, what, console=errors, transient=True)
-
+    progress = progress_bars(errors)
     references = make_references(
         training,
         perturbation,
         negatives,
         seed,
-        side=perturb_side,
-        examples=read_examples(find_checkpoint(checkpoint)),
+        perturbed_frames=perturb_side,
+        examples=read_examples(find_checkpoint(source if find_method(found).trainable else "street")),
         progress=progress,
     )
     report, predicted = run(
@@ -90,11 +101,12 @@ def evaluate(
         perturbation,
         negatives,
         seed,
-        side=perturb_side,
-        references=references,
-        method=method,
-        checkpoint=checkpoint,
-        evidence=evidence_of(matcher),
+        perturbed_frames=perturb_side,
+        references=references.rows,
+        references_omitted=references.omitted,
+        method=found if matcher.evidence == "pair" else f"{found}+{matcher.evidence}",
+        checkpoint=str(source),
+        evidence=matcher.evidence,
         progress=progress,
     )
     console.print(f"{', '.join(report['datasets'])}, {report['perturb']}, evidence: {report['evidence']}", style="bold")

@@ -1,9 +1,12 @@
 """`robustmat export`: a checkpoint for where torch is not."""
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from robustmat.cli.console import progress_bars
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -42,11 +45,10 @@ def onnx(
     from importlib.util import find_spec
 
     from rich.console import Console
-    from rich.progress import track
 
+    from robustmat.checkpoints.store import load_checkpoint
     from robustmat.errors import ConfigError
     from robustmat.export.frames import TOWN, street_frames
-    from robustmat.models.weights import load_checkpoint
 
     missing = [name for name in ("onnx", "onnxruntime") if find_spec(name) is None]
     if missing:
@@ -59,9 +61,10 @@ def onnx(
     town = TOWN if seed is None else seed
 
     def street(number: int, purpose: str) -> "list[Frame]":
-        return street_frames(
-            frames, number, progress=lambda items: track(items, f"rendering frames to {purpose}", console=errors)
-        )
+        def show(items: Sequence[Any], what: str) -> Iterable[Any]:
+            return progress_bars(errors)(items, f"{what} to {purpose}")
+
+        return street_frames(frames, number, progress=show)
 
     compared = street(town, "compare on")
     calibration = street(town + 1, "set int8 ranges on") if int8 else []

@@ -1,15 +1,9 @@
 """`robustmat match`: two frames in, matched landmarks out."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-
-if TYPE_CHECKING:
-    from robustmat.export.runtime import OnnxMatcher
-    from robustmat.matching import RobustMatcher
-
-RUNTIMES = ("torch", "onnx", "onnx-int8")
 
 
 def match(
@@ -29,8 +23,8 @@ def match(
     any_category: Annotated[bool, typer.Option(help="Let a sign match a pole, if it scores best.")] = False,
     runtime: Annotated[
         str,
-        typer.Option(help="torch; or onnx, onnx-int8 with a folder of `robustmat export onnx` as checkpoint."),
-    ] = "torch",
+        typer.Option(help="auto (torch where it is installed), torch, onnx, onnx-int8."),
+    ] = "auto",
 ) -> None:
     """Match the landmarks of two frames.
 
@@ -41,12 +35,14 @@ def match(
     from rich.console import Console
     from rich.table import Table
 
+    from robustmat.checkpoints.load import load
     from robustmat.files import write_json
     from robustmat.pipeline import read_frame
 
     frame_a = read_frame(a, boxes=boxes_a, masks=masks_a)
     frame_b = read_frame(b, boxes=boxes_b, masks=masks_b)
-    result = _matcher(runtime, checkpoint, not any_category, evidence).match(frame_a, frame_b)
+    matcher = load(checkpoint, runtime=runtime, evidence=evidence, same_category=not any_category)
+    result = matcher.match(frame_a, frame_b)
     table = Table("A", "B", "category", "score", "probability", title=f"{len(result.matches)} matches")
     for it in result.matches:
         table.add_row(
@@ -66,40 +62,3 @@ def match(
     if picture is not None:
         result.draw(picture)
         console.print(f"wrote {picture}", markup=False, soft_wrap=True)
-
-
-def _matcher(runtime: str, checkpoint: str, same_category: bool, evidence: str | None) -> "RobustMatcher | OnnxMatcher":
-    from robustmat.config import nearest
-    from robustmat.errors import ConfigError
-    from robustmat.export.manifest import is_export
-    from robustmat.export.runtime import OnnxMatcher
-
-    if runtime not in RUNTIMES:
-        raise ConfigError(f"unknown runtime '{runtime}' ({nearest(runtime, list(RUNTIMES))})")
-    if is_export(checkpoint):
-        if runtime == "torch":
-            raise ConfigError(f"{checkpoint} is an ONNX export: give --runtime onnx, or its checkpoint")
-        return OnnxMatcher(checkpoint, evidence=evidence, same_category=same_category, int8=runtime == "onnx-int8")
-    from robustmat.matching import load
-
-    if runtime == "torch":
-        return load(checkpoint, same_category=same_category, evidence=evidence)
-    command = f"robustmat export onnx --checkpoint {checkpoint} --out DIR"
-    if runtime == "onnx-int8":
-        raise ConfigError(f"'{checkpoint}' is no export with int8: `{command} --int8`, then give --checkpoint DIR")
-    return _exported_for_now(checkpoint, evidence, same_category, command)
-
-
-def _exported_for_now(checkpoint: str, evidence: str | None, same_category: bool, command: str) -> "OnnxMatcher":
-    import tempfile
-
-    from robustmat.export.runtime import OnnxMatcher
-    from robustmat.export.write import check_exportable, write_parts
-    from robustmat.models.weights import load_checkpoint
-
-    loaded = load_checkpoint(checkpoint)
-    typer.echo(f"exporting for this run alone; `{command}` spares that, and checks it", err=True)
-    with tempfile.TemporaryDirectory(prefix="robustmat-onnx-") as folder:
-        check_exportable(loaded, Path(folder))
-        write_parts(loaded, Path(folder))
-        return OnnxMatcher(folder, evidence=evidence, same_category=same_category)

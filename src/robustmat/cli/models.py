@@ -21,12 +21,12 @@ def models(
     from rich.console import Console
     from rich.table import Table
 
+    from robustmat.checkpoints.store import load_checkpoint, read_scores, shipped_checkpoints
     from robustmat.config import nearest
     from robustmat.errors import ConfigError, TermsWarning
     from robustmat.models.presets import PRESETS, preset
     from robustmat.models.robustmat import RobustMat
     from robustmat.models.summary import BATCH, seconds_a_patch, summarize
-    from robustmat.models.weights import load_checkpoint, read_scores, shipped_checkpoints
 
     console = Console()
     if name is None:
@@ -55,7 +55,7 @@ def models(
                 shipped,
                 f"{weights:.1f} MB",
                 checkpoint.provenance.licence,
-                f"{1000 * seconds_a_patch(checkpoint.model):.1f} ms",
+                f"{1000 * seconds_a_patch(checkpoint.network):.1f} ms",
                 *(f"{scores[it]:.3f}" if it in scores else "" for it in ("real", "simulated")),
             )
         console.print(table)
@@ -67,7 +67,7 @@ def models(
     if name in PRESETS:
         config = preset(name, variant)
     elif Path(name).exists() or name in shipped_checkpoints():
-        config = load_checkpoint(name).model.config
+        config = load_checkpoint(name).network.config
     else:
         raise ConfigError(
             f"no configuration or checkpoint '{name}' ({nearest(name, [*PRESETS, *shipped_checkpoints()])})"

@@ -1,9 +1,8 @@
 """`robustmat reproduce`: make a table of the paper, on your data."""
 
 import sys
-from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -65,8 +64,8 @@ def reproduce(
     """
     import torch
     from rich.console import Console
-    from rich.progress import track
 
+    from robustmat.cli.console import progress_bars
     from robustmat.dataset.store import open_dataset
     from robustmat.errors import ConfigError
 
@@ -97,15 +96,11 @@ def reproduce(
     )
     console, errors = Console(), Console(stderr=True)
 
-    def labelled(items: Sequence[Any], what: str) -> Iterable[Any]:
-        return track(items, what, console=errors, transient=True)
-
     workspace = Workspace(
         out,
         Settings(tuple(range(seeds)), budget, steps, frame_pairs, licence),
         tell=lambda line: console.print(line, markup=False, soft_wrap=True, highlight=False),
-        progress=lambda items: track(items, description="cutting patches", console=errors, transient=True),
-        labelled=labelled,
+        progress=progress_bars(errors),
     )
     found = run(chosen, rows, tests, workspace)
     command = " ".join(["robustmat", *sys.argv[1:]])

@@ -2,14 +2,15 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 
 def train(
     config: Annotated[
-        str, typer.Argument(help="`street`, `paper`, a rival such as `hardnet`, or a TOML file.", show_default=False)
+        str,
+        typer.Argument(help="`street`, `paper`, another method such as `hardnet`, or a TOML file.", show_default=False),
     ],
     data: Annotated[list[Path], typer.Option(help="A data set made by `prepare`; repeat for several.")],
     out: Annotated[Path, typer.Option(help="The run's folder; `best/` in it is the checkpoint.")],
@@ -43,16 +44,13 @@ def train(
     """
     import torch
     from rich.console import Console
-    from rich.progress import track
 
+    from robustmat.checkpoints.store import load_checkpoint
+    from robustmat.cli.console import progress_bars
     from robustmat.dataset.store import open_dataset
     from robustmat.errors import ConfigError
-    from robustmat.models.baselines.weights import PAIR, load_baseline
-    from robustmat.models.weights import load_checkpoint
 
     try:
-        from robustmat.training.baseline_config import is_baseline_config, load_baseline_config
-        from robustmat.training.baseline_run import train_baseline
         from robustmat.training.config import load_training_config
         from robustmat.training.run import train as run
     except ModuleNotFoundError as missing:
@@ -60,33 +58,23 @@ def train(
 
     if threads:
         torch.set_num_threads(threads)
-    changes = {
-        key: value for key, value in (("seed", seed), ("steps", steps), ("variant", variant)) if value is not None
-    }
+    given = {"seed": seed, "steps": steps, "variant": variant}
+    settings = load_training_config(config, {key: value for key, value in given.items() if value is not None})
     console = Console()
-    options: dict[str, Any] = {
-        "resume": resume,
-        "licence": licence,
-        "terms": terms,
-        "command": " ".join(["robustmat", *sys.argv[1:]]),
-        "device": device,
-        "progress": lambda items: track(items, description="cutting patches", console=console),
-    }
-    if is_baseline_config(config):
-        if variant:
-            raise ConfigError(f"--variant {variant} is an ablation of RobustMat: leave it out for a rival")
-        method = load_baseline_config(config, changes)
-        opened = [open_dataset(path) for path in data], [open_dataset(path) for path in val or []]
-        earlier = load_baseline(start) if start else None
-        best = train_baseline(method, *opened, out, start=earlier, **options)
-        rival = load_baseline(best)
-        provenance, decision = rival.provenance, rival.decisions[PAIR]
-    else:
-        settings = load_training_config(config, changes)
-        opened = [open_dataset(path) for path in data], [open_dataset(path) for path in val or []]
-        began = load_checkpoint(start) if start else None
-        best = run(settings, *opened, out, start=began, **options)
-        checkpoint = load_checkpoint(best)
-        provenance, decision = checkpoint.provenance, checkpoint.decisions[checkpoint.model.config.evidence[-1]]
-    console.print(f"best checkpoint: {best} (step {provenance.steps}, threshold {decision.threshold:.3f})")
+    best = run(
+        settings,
+        [open_dataset(path) for path in data],
+        [open_dataset(path) for path in val or []],
+        out,
+        start=load_checkpoint(start) if start else None,
+        resume=resume,
+        licence=licence,
+        terms=terms,
+        command=" ".join(["robustmat", *sys.argv[1:]]),
+        device=device,
+        progress=progress_bars(console),
+    )
+    trained = load_checkpoint(best)
+    threshold = trained.decisions[trained.network.evidence[-1]].threshold
+    console.print(f"best checkpoint: {best} (step {trained.provenance.steps}, threshold {threshold:.3f})")
     console.print(f"curves: tensorboard --logdir {out}", markup=False, soft_wrap=True)

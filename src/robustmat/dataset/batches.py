@@ -1,22 +1,20 @@
 """What training eats: patches of every frame cut and perturbed once, and frame pairs drawn from them by seed."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from robustmat.dataset.store import LandmarkDataset
-from robustmat.dataset.truth import MATCHED, Truth, frame_pairs, label_candidates, read_truth
+from robustmat.dataset.truth import Truth, frame_pairs, label_candidates, read_truth
 from robustmat.errors import DataError
 from robustmat.features.neighborhoods import Neighborhoods, neighborhoods
 from robustmat.features.patches import PatchConfig, cut_patches
 from robustmat.features.placement import mirrored_placements, placements
 from robustmat.perturb import Perturbation, perturb_image
-from robustmat.types import Box, Frame
-
-Progress = Callable[[Sequence[Any]], Iterable[Any]]
+from robustmat.progress import Progress, silent
+from robustmat.types import MATCHED, Box, Frame
 
 
 @dataclass(frozen=True)
@@ -61,7 +59,7 @@ def build_bank(
     views: int,
     jitter: float,
     seed: int,
-    progress: Progress = lambda items: items,
+    progress: Progress = silent,
 ) -> PatchBank:
     """Cut all patches of `datasets` once; views and frames take turns through the perturbations."""
     truth = read_truth(datasets)
@@ -70,7 +68,7 @@ def build_bank(
         names = ", ".join(dataset.name for dataset in datasets)
         raise DataError(f"no two frames of {names} are 2 to 25 m apart with landmarks in both: nothing to train on")
     patches, placed, graphs = [], [], []
-    for number in progress(range(len(truth.frames))):
+    for number in progress(range(len(truth.frames)), "cutting patches"):
         frame = truth.frame(number)
         drive = datasets[truth.frames[number].dataset].name  # drives number their frames alike
         key = f"{drive}/{frame.name}"

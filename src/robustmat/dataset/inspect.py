@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from robustmat.dataset.drawing import draw_frame, draw_pair, grid
 from robustmat.dataset.store import LandmarkDataset, read_points, sheet_frames
-from robustmat.dataset.truth import MATCHED, Truth, frame_pairs, label_candidates, read_truth
+from robustmat.dataset.truth import Truth, frame_pairs, label_candidates, read_truth
 from robustmat.files import replacing
-from robustmat.types import Array, Frame, Image
+from robustmat.types import MATCHED, Array, Frame, Image
 
 SHEET_PAIRS = 40  # on one sheet
 

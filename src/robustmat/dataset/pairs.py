@@ -13,17 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robustmat.dataset.store import LandmarkDataset
-from robustmat.dataset.truth import (
-    MATCHED,
-    UNKNOWN,
-    UNMATCHED,
-    Indices,
-    Truth,
-    frame_pairs,
-    label_candidates,
-    read_truth,
-)
+from robustmat.dataset.truth import UNKNOWN, Indices, Truth, frame_pairs, label_candidates, read_truth
 from robustmat.errors import ConfigError, DataError
+from robustmat.types import MATCHED, UNMATCHED
 
 NEGATIVES = ("same-class", "random")
 MATCHED_PER_UNMATCHED = 3

@@ -18,9 +18,7 @@ from robustmat.dataset.store import LandmarkDataset
 from robustmat.errors import DataError
 from robustmat.geometry.projection import NEAREST
 from robustmat.geometry.transforms import invert, multiply, transform
-from robustmat.types import CATEGORIES, Array, Camera, Frame
-
-UNMATCHED, MATCHED, AMBIGUOUS = 0, 1, 2
+from robustmat.types import AMBIGUOUS, CATEGORIES, MATCHED, UNMATCHED, Array, Camera, Frame
 
 NEAREST_FRAMES, FARTHEST_FRAMES = 2.0, 25.0  # metres between the two cameras of a frame pair
 TOLERANCE = {"window": 1.0}  # metres; how far apart two sightings of one object may be placed

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,28 +13,16 @@ from robustmat.evaluation.bootstrap import RESAMPLES
 from robustmat.evaluation.predictions import MethodRow, PairTruth, Predictions
 from robustmat.evaluation.report import make_report
 from robustmat.evaluation.scoring import (
-    Progress,
     embed_frames,
     match_frames,
     possible_matches,
     score_pairs,
-    silent,
     views_of,
 )
-from robustmat.matching.protocol import Matcher
+from robustmat.matching.matcher import Matcher
 from robustmat.perturb import CLEAN, Perturbation
+from robustmat.progress import Progress, silent
 from robustmat.types import Array
-
-
-@dataclass(frozen=True)
-class References:
-    """The rows that could be made, and why the others could not."""
-
-    rows: tuple[Matcher, ...]
-    omitted: dict[str, str] = field(default_factory=dict)
-
-
-NO_REFERENCES = References(())
 
 
 def evaluate(
@@ -45,8 +32,9 @@ def evaluate(
     negatives: str = "same-class",
     seed: int = 0,
     *,
-    side: str = "both",
-    references: References = NO_REFERENCES,
+    perturbed_frames: str = "both",
+    references: Sequence[Matcher] = (),
+    references_omitted: dict[str, str] | None = None,
     method: str | None = None,
     checkpoint: str | None = None,
     evidence: str | None = None,
@@ -58,29 +46,29 @@ def evaluate(
 
     Args:
         negatives: which kind the report is about; the other kind is predicted and reported beside it.
-        side: perturb `both` frames of a pair, each in its own way, or only the `second`.
+        perturbed_frames: perturb `both` frames of a pair, each in its own way, or only the `second`.
         method: what to call the matcher in the table; its own name unless given.
         evidence: what the matcher's scores may know, for the record.
-        references: further rows for the table, from `make_references`.
+        references: further rows for the table, from `fitting.references.make_references`.
         most_frame_pairs: the frame protocol draws so many frame pairs at most.
         progress: called as progress(items, what); must yield the items.
     """
     start = time.perf_counter()
     sample = draw_pairs(datasets, negatives, seed, most_frame_pairs)
     truth, pairs = sample.truth, _pair_truth([sample, *_other_kinds(sample)])
-    pair_views = views_of(np.stack([pairs.frame_a, pairs.frame_b], axis=1), perturbation, side)
-    frame_views = views_of(sample.frame_pairs, perturbation, side)
-    matchers = [matcher, *references.rows]
+    pair_views = views_of(np.stack([pairs.frame_a, pairs.frame_b], axis=1), perturbation, perturbed_frames)
+    frame_views = views_of(sample.frame_pairs, perturbation, perturbed_frames)
+    matchers = [matcher, *references]
     wanted = (view for both in (*pair_views, *frame_views) for view in both)
-    embedded = embed_frames(matchers, truth, wanted, perturbation, seed, progress=progress)
+    memories = embed_frames(matchers, truth, wanted, perturbation, seed, progress=progress)
     rows = [
         MethodRow(
-            name=method if it is matcher and method else it.name,
-            threshold=float(it.threshold),
-            score=score_pairs(it, memory, pair_views, pairs.landmark_a, pairs.landmark_b),
-            **match_frames(it, memory, truth, frame_views),
+            name=method if row is matcher and method else row.name,
+            threshold=float(row.decision.threshold),
+            score=score_pairs(row, memory, pair_views, pairs.landmark_a, pairs.landmark_b),
+            **match_frames(row, memory, truth, frame_views),
         )
-        for it, memory in progress(list(zip(matchers, embedded, strict=True)), "matching")
+        for row, memory in progress(list(zip(matchers, memories, strict=True)), "matching")
     ]
     predictions = Predictions(
         meta={
@@ -88,11 +76,11 @@ def evaluate(
             "evidence": evidence,
             "datasets": [dataset.name for dataset in datasets],
             "perturb": str(perturbation),
-            "perturb_side": side,
+            "perturb_side": perturbed_frames,
             "negatives": negatives,
             "seed": seed,
             "n_frame_pairs_found": sample.n_frame_pairs_found,
-            "references_omitted": dict(references.omitted),
+            "references_omitted": references_omitted or {},
         },
         frames=tuple(f"{datasets[it.dataset].name}/{truth.frame(n).name}" for n, it in enumerate(truth.frames)),
         pairs=pairs,

@@ -17,7 +17,7 @@ from robustmat.errors import DataError
 from robustmat.files import replacing
 from robustmat.types import Array
 
-FORMAT, VERSION = "robustmat-predictions", 1
+FORMAT, VERSION = "robustmat-predictions", 2
 
 Indices = NDArray[np.int64]
 
@@ -63,6 +63,7 @@ class MethodRow:
     match_a: Indices
     match_b: Indices
     match_score: Array
+    match_probability: Array
     match_label: Indices  # truth.UNMATCHED, MATCHED or AMBIGUOUS
     match_identity_a: Indices
     match_identity_b: Indices

@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 
 from robustmat.dataset.pairs import NEGATIVES
-from robustmat.dataset.truth import MATCHED, UNMATCHED
 from robustmat.evaluation.bootstrap import (
     RESAMPLES,
     Difference,
@@ -16,7 +15,7 @@ from robustmat.evaluation.bootstrap import (
 )
 from robustmat.evaluation.metrics import best_threshold, measure
 from robustmat.evaluation.predictions import FrameTruths, MethodRow, Predictions
-from robustmat.types import Array
+from robustmat.types import MATCHED, UNMATCHED, Array
 
 MATCH_METRICS = ("match_precision", "match_recall", "match_f1")
 

@@ -7,22 +7,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robustmat.dataset.truth import MATCHED, Indices, Truth, label_candidates
+from robustmat.dataset.pairs import PairSample
+from robustmat.dataset.truth import Indices, Truth, label_candidates
 from robustmat.errors import ConfigError
 from robustmat.evaluation.predictions import FrameTruths
-from robustmat.matching.protocol import Matcher
+from robustmat.matching.embedded import EmbeddedFrame
+from robustmat.matching.matcher import Matcher
 from robustmat.perturb import CLEAN, Perturbation, perturb_image
-from robustmat.types import Array, Frame, Image
+from robustmat.progress import Progress, silent
+from robustmat.types import MATCHED, Array, Frame, Image
 
-SIDES = ("both", "second")
+PERTURBED_FRAMES = ("both", "second")  # of a pair
 
-Progress = Callable[[Sequence[Any], str], Iterable[Any]]  # items and what is being done with them
 View = tuple[int, bool]  # a frame's index in the truth, and whether it is perturbed
-Embedded = dict[View, Any]
-
-
-def silent(items: Sequence[Any], what: str) -> Iterable[Any]:
-    return items
+Memory = dict[View, EmbeddedFrame]
 
 
 def embed_frames(
@@ -33,16 +31,40 @@ def embed_frames(
     seed: int,
     *,
     progress: Progress = silent,
-) -> list[Embedded]:
+) -> list[Memory]:
     """What each matcher remembers of each view."""
-    embedded: list[Embedded] = [{} for _ in matchers]
+    memories: list[Memory] = [{} for _ in matchers]
     for view in progress(sorted(set(views)), "embedding frames"):
         pixels = _Pixels(truth, view, perturbation, seed)
         with pixels:
             frame = hide_truth(truth.frame(view[0]), pixels)
-            for memory, matcher in zip(embedded, matchers, strict=True):
+            for memory, matcher in zip(memories, matchers, strict=True):
                 memory[view] = matcher.embed(frame)
-    return embedded
+    return memories
+
+
+def embed_sample(
+    matchers: Sequence[Matcher],
+    sample: PairSample,
+    perturbation: Perturbation = CLEAN,
+    *,
+    perturbed_frames: str = "both",
+    progress: Progress = silent,
+) -> list[Memory]:
+    """All frames of the sample's landmark pairs and frame pairs."""
+    views = [
+        *landmark_pair_views(sample, perturbation, perturbed_frames),
+        *views_of(sample.frame_pairs, perturbation, perturbed_frames),
+    ]
+    wanted = (view for both in views for view in both)
+    return embed_frames(matchers, sample.truth, wanted, perturbation, sample.seed, progress=progress)
+
+
+def landmark_pair_views(
+    sample: PairSample, perturbation: Perturbation, perturbed_frames: str
+) -> list[tuple[View, View]]:
+    """The views of the two frames of each drawn landmark pair."""
+    return views_of(np.stack([sample.frame_a, sample.frame_b], axis=1), perturbation, perturbed_frames)
 
 
 def hide_truth(frame: Frame, load_image: Callable[[], Image]) -> Frame:
@@ -50,22 +72,23 @@ def hide_truth(frame: Frame, load_image: Callable[[], Image]) -> Frame:
     return Frame(
         name=frame.name,
         load_image=load_image,
-        landmarks=tuple(replace(it, identity=None, position=None) for it in frame.landmarks),
+        landmarks=tuple(replace(mark, identity=None, position=None) for mark in frame.landmarks),
         camera=frame.camera,
     )
 
 
-def views_of(pairs: Indices, perturbation: Perturbation, side: str) -> list[tuple[View, View]]:
+def views_of(pairs: Indices, perturbation: Perturbation, perturbed_frames: str) -> list[tuple[View, View]]:
     """Which view of either frame each pair [P, 2] is about."""
-    if side not in SIDES:
-        raise ConfigError(f"unknown side to perturb {side!r}: choose one of {', '.join(SIDES)}")
+    if perturbed_frames not in PERTURBED_FRAMES:
+        known = ", ".join(PERTURBED_FRAMES)
+        raise ConfigError(f"unknown frames to perturb {perturbed_frames!r}: choose one of {known}")
     noisy = perturbation.level is not None
-    return [((int(a), noisy and side == "both"), (int(b), noisy)) for a, b in pairs]
+    return [((int(a), noisy and perturbed_frames == "both"), (int(b), noisy)) for a, b in pairs]
 
 
 def score_pairs(
     matcher: Matcher,
-    embedded: Embedded,
+    memory: Memory,
     views: Sequence[tuple[View, View]],
     landmark_a: Indices,
     landmark_b: Indices,
@@ -76,27 +99,29 @@ def score_pairs(
     for row, view in enumerate(views):
         rows_of.setdefault(view, []).append(row)
     for (a, b), rows in rows_of.items():
-        scores[rows] = matcher.score(embedded[a], embedded[b])[landmark_a[rows], landmark_b[rows]]
+        scores[rows] = matcher.score(memory[a], memory[b])[landmark_a[rows], landmark_b[rows]]
     return scores
 
 
 def match_frames(
-    matcher: Matcher, embedded: Embedded, truth: Truth, views: Sequence[tuple[View, View]]
+    matcher: Matcher, memory: Memory, truth: Truth, views: Sequence[tuple[View, View]]
 ) -> dict[str, NDArray[Any]]:
     """The matches returned for whole frame pairs, with what the ground truth says: columns of a MethodRow."""
     rows = []
     for number, (a, b) in enumerate(views):
         first, second = truth.frames[a[0]], truth.frames[b[0]]
         label = label_candidates(first, second)
-        for it in matcher.match(embedded[a], embedded[b]).matches:
-            identities = (first.identity[it.a], second.identity[it.b])
-            rows.append((number, it.a, it.b, it.score, label[it.a, it.b], *identities))
-    pair, a_, b_, score, judged, identity_a, identity_b = np.array(rows, np.float64).reshape(-1, 7).T
+        for match in matcher.match(memory[a], memory[b]).matches:
+            identities = (first.identity[match.a], second.identity[match.b])
+            truth_says = label[match.a, match.b]
+            rows.append((number, match.a, match.b, match.score, match.probability, truth_says, *identities))
+    pair, a_, b_, score, probability, judged, identity_a, identity_b = np.array(rows, np.float64).reshape(-1, 8).T
     return {
         "match_pair": pair.astype(np.int64),
         "match_a": a_.astype(np.int64),
         "match_b": b_.astype(np.int64),
         "match_score": score,
+        "match_probability": probability,
         "match_label": judged.astype(np.int64),
         "match_identity_a": identity_a.astype(np.int64),
         "match_identity_b": identity_b.astype(np.int64),

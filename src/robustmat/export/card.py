@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from robustmat.export.manifest import Manifest, Part, read_manifest
 from robustmat.export.parity import ParityReport
 from robustmat.files import write_text
+from robustmat.matching.manifest import Manifest, Part, read_manifest
 
 
 def write_card(
@@ -65,7 +65,7 @@ def _steps(manifest: Manifest) -> list[str]:
         [
             name,
             *(f"{value:.6g}" for value in (it.threshold, it.match_threshold, it.slope, it.intercept)),
-            "" if it.certain is None else f"{it.certain:g}",
+            "" if it.max_score is None else f"{it.max_score:g}",
         ]
         for name, it in manifest.decisions.items()
     ]

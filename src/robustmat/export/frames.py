@@ -1,12 +1,12 @@
 """Real-looking frames to hold an export to: one simulated town by day, and on an evening with rain and noise."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from robustmat.landmarks.boxes import landmarks_from_mask
 from robustmat.landmarks.known import identify
 from robustmat.perturb import parse, perturb_image
+from robustmat.progress import Progress, silent
 from robustmat.simulation import build_town, drive_town, kitti_camera
 from robustmat.types import Frame
 
@@ -15,12 +15,8 @@ SPACING = 4.0  # metres
 LOOKS = (("noon", "right", "clean"), ("evening", "left", "paper:16"))
 FEWEST = (0, 1, 2)  # landmarks of the frames where something could go wrong at the edge
 
-Progress = Callable[[Sequence[Any]], Iterable[Any]]
 
-
-def street_frames(
-    count: int, seed: int = TOWN, scale: float = 1.0, progress: Progress = lambda items: items
-) -> list[Frame]:
+def street_frames(count: int, seed: int = TOWN, scale: float = 1.0, progress: Progress = silent) -> list[Frame]:
     """`count` frames of each look, pixels in memory, with the simulator's identities."""
     town = build_town(seed)
     drives = [
@@ -28,7 +24,8 @@ def street_frames(
         for look, lane, weather in LOOKS
     ]
     frames = []
-    for drive, weather, index in progress([(drive, weather, i) for drive, weather in drives for i in range(count)]):
+    shots = [(drive, weather, number) for drive, weather in drives for number in range(count)]
+    for drive, weather, index in progress(shots, "rendering frames"):
         frame = drive.frames[index]
         semantics = frame.semantics
         assert semantics is not None

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from robustmat.errors import InputError
-from robustmat.matching.matcher import EmbeddedFrame
-from robustmat.matching.protocol import Matcher
+from robustmat.matching.embedded import EmbeddedFrame
+from robustmat.matching.matcher import Matcher
 from robustmat.types import Array, Frame, MatchResult
 
 TOLERANCE = 1e-4  # of scores
@@ -98,8 +98,8 @@ def compare_matchers(
         frame_pairs=len(pairs),
         fewest_landmarks=min(counts),
         most_landmarks=max(counts),
-        vertex_difference=max(_largest(ours[it].vertex, theirs[it].vertex) for it in frames),
-        graph_difference=max(_largest(ours[it].graph, theirs[it].graph) for it in frames),
+        vertex_difference=_largest_in("vertex", ours, theirs),
+        graph_difference=_largest_in("graph", ours, theirs),
         evidence={
             name: _compare(references[name], candidates[name], ours, theirs, [(a.name, b.name) for a, b in pairs])
             for name in references
@@ -120,7 +120,9 @@ def _compare(
     for a, b in pairs:
         first, second = reference.match(ours[a], ours[b]), candidate.match(theirs[a], theirs[b])
         difference = max(difference, _largest(first.score, second.score))
-        decisions += int(((first.score >= reference.threshold) != (second.score >= candidate.threshold)).sum())
+        decisions += int(
+            ((first.score >= reference.decision.threshold) != (second.score >= candidate.decision.threshold)).sum()
+        )
         chosen = [{(it.a, it.b) for it in result.matches} for result in (first, second)]
         changed += len(chosen[0] ^ chosen[1])
         matches += len(chosen[0])
@@ -142,6 +144,10 @@ def match_f1(results: Sequence[MatchResult]) -> float | None:
         returned += len(judged)
         possible += sum(min(a.count(it), b.count(it)) for it in set(a) & set(b) - {None})
     return 2 * right / (returned + possible) if possible else None
+
+
+def _largest_in(array: str, ours: Mapping[str, EmbeddedFrame], theirs: Mapping[str, EmbeddedFrame]) -> float:
+    return max(_largest(ours[name].arrays[array], theirs[name].arrays[array]) for name in ours)
 
 
 def _largest(a: Array | Any, b: Array | Any) -> float:

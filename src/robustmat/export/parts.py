@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from robustmat.errors import ConfigError
-from robustmat.export.manifest import Part
 from robustmat.features.placement import PLACEMENT_NUMBERS
+from robustmat.matching.manifest import Part
 from robustmat.models.robustmat import Embeddings, ModelConfig, RobustMat
 from robustmat.models.solvers import SolverConfig
 

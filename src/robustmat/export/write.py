@@ -11,19 +11,21 @@ from typing import Any
 import numpy as np
 import torch
 
-from robustmat.errors import InputError
+from robustmat.checkpoints.load import from_checkpoint
+from robustmat.checkpoints.store import Checkpoint
+from robustmat.errors import ConfigError, InputError
 from robustmat.export.card import write_card
 from robustmat.export.frames import frame_pairs
-from robustmat.export.manifest import FILE, Manifest, Part
 from robustmat.export.parity import ParityReport, compare_matchers
 from robustmat.export.parts import Exportable, check_fixed_steps, exportables, with_fixed_steps
 from robustmat.export.quantize import quantize_vertex
-from robustmat.export.runtime import OnnxMatcher
 from robustmat.features.neighborhoods import neighborhoods
 from robustmat.features.patches import cut_patches
 from robustmat.files import write_json
-from robustmat.matching.matcher import RobustMatcher
-from robustmat.models.weights import Checkpoint
+from robustmat.matching.manifest import FILE, Manifest, Part
+from robustmat.matching.matcher import Matcher
+from robustmat.matching.onnx import OnnxMatcher
+from robustmat.models.robustmat import RobustMat
 from robustmat.types import Frame
 
 OPSET = 18
@@ -64,23 +66,23 @@ def export_onnx(
         raise InputError("a parity check needs at least two frames with landmarks")
     original = checkpoint
     if fixed_steps is not None:
-        checkpoint = replace(checkpoint, model=with_fixed_steps(checkpoint.model, fixed_steps))
+        network = with_fixed_steps(robustmat_of(checkpoint), fixed_steps)
+        fingerprint = f"{checkpoint.fingerprint}-rk4x{fixed_steps}"
+        checkpoint = replace(checkpoint, network=network, fingerprint=fingerprint)
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as temporary:
         staged = Path(temporary)
         note = _solver_note(original, checkpoint, fixed_steps)
         write_parts(checkpoint, staged, calibration, note)
         pairs = frame_pairs(frames)
-        references = {it: RobustMatcher(checkpoint, evidence=it) for it in checkpoint.model.config.evidence}
+        references = matchers_of(checkpoint)
         found = Exported(
             folder,
             compare_matchers(references, _opened(staged, references), pairs),
             compare_matchers(references, _opened(staged, references, int8=True), pairs) if calibration else None,
-            None
-            if not note
-            else compare_matchers({it: RobustMatcher(original, evidence=it) for it in references}, references, pairs),
+            None if not note else compare_matchers(matchers_of(original), references, pairs),
         )
         _write_reports(staged, found)
-        write_sample(staged, references, frames)
+        write_sample(staged, checkpoint, frames)
         write_card(staged, found.parity, found.int8, found.solver)
         if found.passed:
             folder.mkdir(exist_ok=True)
@@ -89,10 +91,23 @@ def export_onnx(
     return found
 
 
+def robustmat_of(checkpoint: Checkpoint) -> RobustMat:
+    """The network of a checkpoint that can be exported."""
+    if not isinstance(checkpoint.network, RobustMat):
+        raise ConfigError(f"checkpoint '{checkpoint.name}' holds {checkpoint.method}: only robustmat can be exported")
+    return checkpoint.network
+
+
+def matchers_of(checkpoint: Checkpoint) -> dict[str, Matcher]:
+    """One matcher for each kind of evidence that the network knows."""
+    return {kind: from_checkpoint(checkpoint, kind) for kind in checkpoint.network.evidence}
+
+
 def check_exportable(checkpoint: Checkpoint, folder: Path, fixed_steps: int | None = None) -> None:
     """Raise what would keep the checkpoint from being exported to `folder`, before any work is done."""
+    network = robustmat_of(checkpoint)
     if fixed_steps is None:
-        check_fixed_steps(checkpoint.model.config)
+        check_fixed_steps(network.config)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"cannot export to {folder}: it is a file; give a folder")
     if folder.is_dir() and any(folder.iterdir()) and not (folder / FILE).is_file():
@@ -107,8 +122,8 @@ def write_parts(
     checkpoint: Checkpoint, folder: Path, calibration: Sequence[Frame] = (), solver_note: str = ""
 ) -> Manifest:
     """The ONNX files and their manifest, unchecked; with int8 where there are frames to calibrate on."""
-    config = checkpoint.model.config
-    parts = exportables(checkpoint.model)
+    config = checkpoint.network.config
+    parts = exportables(robustmat_of(checkpoint))
     described = {it.name: it.described() for it in parts}  # runs each once, so that bounded weights are known
     for it in parts:
         trace(it, folder / described[it.name].file)
@@ -119,6 +134,7 @@ def write_parts(
         quantize_vertex(folder / described["vertex"].file, folder / smaller["vertex"].file, cut)
     manifest = Manifest(
         checkpoint=checkpoint.name,
+        fingerprint=checkpoint.fingerprint,
         patch=config.patch,
         num_neighbors=config.graph.num_neighbors,
         include_center=config.graph.include_center,
@@ -157,17 +173,17 @@ def trace(part: Exportable, path: Path) -> None:
     onnx.checker.check_model(str(path), full_check=True)
 
 
-def write_sample(folder: Path, matchers: dict[str, RobustMatcher], frames: Sequence[Frame]) -> None:
+def write_sample(folder: Path, checkpoint: Checkpoint, frames: Sequence[Frame]) -> None:
     """`sample.npz`: what goes into the files for one frame pair, and the scores that torch gives it."""
     first, second = frames[0], frames[-1]
     arrays: dict[str, Any] = {}
-    config = next(iter(matchers.values())).model.config
+    config, matchers = checkpoint.network.config, matchers_of(checkpoint)
     for side, frame in (("a", first), ("b", second)):
         boxes = [it.box for it in frame.landmarks]
         around = neighborhoods(boxes, config.graph.num_neighbors, config.graph.include_center)
         arrays[f"patches_{side}"] = cut_patches(frame.image, boxes, config.patch)
         arrays[f"index_{side}"], arrays[f"mask_{side}"] = around.index, around.mask
-        arrays[f"placement_{side}"] = next(iter(matchers.values())).embed(frame).placement
+        arrays[f"placement_{side}"] = next(iter(matchers.values())).embed(frame).arrays["placement"]
         arrays[f"boxes_{side}"] = np.array(boxes)
         arrays[f"category_{side}"] = np.array([it.category for it in frame.landmarks])
     for evidence, matcher in matchers.items():
@@ -175,12 +191,12 @@ def write_sample(folder: Path, matchers: dict[str, RobustMatcher], frames: Seque
     np.savez_compressed(folder / "sample.npz", **arrays)
 
 
-def _opened(folder: Path, like: dict[str, RobustMatcher], int8: bool = False) -> dict[str, OnnxMatcher]:
+def _opened(folder: Path, like: dict[str, Matcher], int8: bool = False) -> dict[str, Matcher]:
     return {evidence: OnnxMatcher(folder, evidence=evidence, int8=int8) for evidence in like}
 
 
 def _solver_note(original: Checkpoint, exported: Checkpoint, fixed_steps: int | None) -> str:
-    if original.model.config == exported.model.config:
+    if original.network.config == exported.network.config:
         return ""
     return f"dopri5 of the checkpoint was replaced by rk4 with {fixed_steps} steps per unit of time"
 

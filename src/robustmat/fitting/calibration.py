@@ -6,6 +6,7 @@ one of the pair protocol: a user's frame pair looks like the former.
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.optimize import minimize
 from scipy.special import expit
 
 from robustmat.errors import DataError
@@ -16,7 +17,7 @@ def fit_calibration(scores: ArrayLike, labels: ArrayLike) -> tuple[float, float]
     """Slope and intercept of probability = sigmoid(slope * score + intercept) (Platt's method).
 
     The labels are softened by the number of examples, as Platt does, so that perfectly separated scores
-    give a steep, finite slope. Solved by Newton's method with step halving.
+    give a steep, finite slope.
     """
     score, label = np.asarray(scores, np.float64), np.asarray(labels, np.bool_)
     matched, unmatched = int(label.sum()), int((~label).sum())
@@ -28,23 +29,14 @@ def fit_calibration(scores: ArrayLike, labels: ArrayLike) -> tuple[float, float]
     target = np.where(label, (matched + 1) / (matched + 2), 1 / (unmatched + 2))
     centre, spread = score.mean(), max(float(score.std()), 1e-12)
     design = np.stack([(score - centre) / spread, np.ones_like(score)], axis=1)  # [N, 2]
-    weights = np.array([0.0, np.log(matched / unmatched)])
-    loss = _loss(design, target, weights)
-    for _ in range(100):
-        probability = expit(design @ weights)
-        gradient = design.T @ (probability - target)
-        curvature = (design.T * (probability * (1 - probability))) @ design + 1e-9 * np.eye(2)
-        step = np.linalg.solve(curvature, gradient)
-        while (tried := _loss(design, target, weights - step)) > loss + 1e-12 and np.abs(step).max() > 1e-12:
-            step /= 2
-        weights, improved, loss = weights - step, loss - tried, tried
-        if improved < 1e-10 * max(1.0, loss):
-            break
-    slope = weights[0] / spread
-    return float(slope), float(weights[1] - slope * centre)
 
+    def loss(weights: Array) -> tuple[float, Array]:
+        """Cross entropy and its gradient, written so that large logits neither overflow nor lose their digits."""
+        logit = design @ weights
+        value = np.mean(np.logaddexp(0, logit) - target * logit)
+        return float(value), np.asarray(design.T @ (expit(logit) - target) / len(score))
 
-def _loss(design: Array, target: Array, weights: Array) -> float:
-    """Cross entropy, written so that large logits neither overflow nor lose their digits."""
-    logit = design @ weights
-    return float(np.sum(np.logaddexp(0, logit) - target * logit))
+    start = np.array([0.0, np.log(matched / unmatched)])
+    found = minimize(loss, start, jac=True, method="BFGS", options={"gtol": 1e-9})
+    slope = found.x[0] / spread
+    return float(slope), float(found.x[1] - slope * centre)

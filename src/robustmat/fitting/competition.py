@@ -8,46 +8,49 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from robustmat.dataset.pairs import PairSample
-from robustmat.dataset.truth import AMBIGUOUS, MATCHED, UNMATCHED, label_candidates
-from robustmat.evaluation.scoring import Progress, silent, views_of
-from robustmat.fitting.decision import embed_sample_with, fit_decision, share_alike, world_of
-from robustmat.matching.protocol import Matcher
-from robustmat.matching.steps import SharedMatcher, StepConfig, SteppedMatcher
+from robustmat.dataset.truth import label_candidates
+from robustmat.evaluation.scoring import embed_sample, views_of
+from robustmat.fitting.decision import balance_worlds, fit_decision, world_of
+from robustmat.matching.cached import CachedMatcher
+from robustmat.matching.matcher import Matcher
+from robustmat.matching.steps import StepConfig, SteppedMatcher
 from robustmat.perturb import CLEAN, Perturbation
-from robustmat.types import Array
+from robustmat.progress import Progress, silent
+from robustmat.types import AMBIGUOUS, MATCHED, UNMATCHED, Array
 
 Case = tuple[Array, Array, Array]  # scores, prior log odds, labels: [A, B] each
 
 
 def fit_steps(
-    inner: Matcher,
+    matcher: Matcher,
     steps: Sequence[str],
     sample: PairSample,
     perturbation: Perturbation = CLEAN,
     *,
     prior: Matcher | None = None,
-    side: str = "both",
+    perturbed_frames: str = "both",
     progress: Progress = silent,
 ) -> list[SteppedMatcher]:
     """The matcher with each step on top, its numbers and its decision fitted on the sample's frame pairs."""
-    shared = SharedMatcher(inner)
+    shared = CachedMatcher(matcher)
     stepped = [SteppedMatcher(shared, step, prior=prior if step == "placement" else None) for step in steps]
-    remembered = embed_sample_with(stepped, sample, perturbation, side=side, progress=progress)
-    views = views_of(sample.frame_pairs, perturbation, side)
+    memories = embed_sample(stepped, sample, perturbation, perturbed_frames=perturbed_frames, progress=progress)
+    views = views_of(sample.frame_pairs, perturbation, perturbed_frames)
     labels = [label_candidates(sample.truth.frames[i], sample.truth.frames[j]) for i, j in sample.frame_pairs]
     told = np.array([label.size > 0 for label in labels], np.bool_)
-    weights = share_alike(world_of(sample.truth, sample.frame_pairs[:, 0]), told)[told]
-    for matcher, embedded in zip(stepped, remembered, strict=True):
-        if matcher.step != "neighbors":
+    weights = balance_worlds(world_of(sample.truth, sample.frame_pairs[:, 0]), told)[told]
+    fitted = []
+    for one, memory in zip(stepped, memories, strict=True):
+        if one.step != "neighbors":
             cases = [
-                (*matcher.parts(embedded[a], embedded[b]), label.astype(np.float64))
+                (*one.parts(memory[a], memory[b]), label.astype(np.float64))
                 for (a, b), label in zip(views, labels, strict=True)
                 if label.size
             ]
-            matcher.config = fit_competition(cases, weights, with_prior=matcher.step == "placement")
-        matcher.decide_by(fit_decision(matcher, embedded, sample, perturbation, side=side).decision)
-        matcher.inner = inner  # what was scored for the fit is not kept
-    return stepped
+            one.config = fit_competition(cases, weights, with_prior=one.step == "placement")
+        found = fit_decision(one, memory, sample, perturbation, perturbed_frames=perturbed_frames)
+        fitted.append(SteppedMatcher(matcher, one.step, one.config, found.decision, one.prior))
+    return fitted
 
 
 def fit_competition(cases: Sequence[Case], weights: Array, with_prior: bool) -> StepConfig:

@@ -1,30 +1,32 @@
 """How a matcher decides: its thresholds and its probability, fitted on data of the training side or on validation."""
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from robustmat.dataset.pairs import PairSample
-from robustmat.dataset.truth import AMBIGUOUS, MATCHED, Indices, Truth, label_candidates
+from robustmat.dataset.truth import Indices, Truth, label_candidates
 from robustmat.evaluation.metrics import best_match_threshold, best_threshold
 from robustmat.evaluation.scoring import (
-    Embedded,
-    Progress,
+    Memory,
     View,
-    embed_frames,
+    landmark_pair_views,
     possible_matches,
     score_pairs,
-    silent,
     views_of,
 )
 from robustmat.fitting.calibration import fit_calibration
 from robustmat.matching.assign import mutual_best
-from robustmat.matching.protocol import Matcher
-from robustmat.models.decision import Decision, evidence
+from robustmat.matching.decision import Decision, calibration_input
+from robustmat.matching.matcher import Matcher
 from robustmat.perturb import CLEAN, Perturbation
-from robustmat.types import Array
+from robustmat.types import AMBIGUOUS, MATCHED, Array
+
+MatcherType = TypeVar("MatcherType", bound=Matcher)
 
 
 @dataclass(frozen=True)
@@ -35,52 +37,42 @@ class Fitted:
     scores: Array
 
 
-def embed_sample(
-    matcher: Matcher,
-    sample: PairSample,
-    perturbation: Perturbation = CLEAN,
-    *,
-    side: str = "both",
-    progress: Progress = silent,
-) -> Embedded:
-    """All frames of the sample's landmark pairs and frame pairs."""
-    (embedded,) = embed_sample_with([matcher], sample, perturbation, side=side, progress=progress)
-    return embedded
-
-
-def embed_sample_with(
-    matchers: Sequence[Matcher],
-    sample: PairSample,
-    perturbation: Perturbation = CLEAN,
-    *,
-    side: str = "both",
-    progress: Progress = silent,
-) -> list[Embedded]:
-    """The same for several matchers, each frame read and perturbed once."""
-    wanted = (view for it in (_pair_views, _frame_views) for both in it(sample, perturbation, side) for view in both)
-    return embed_frames(matchers, sample.truth, wanted, perturbation, sample.seed, progress=progress)
+def decided(matcher: MatcherType, decision: Decision) -> MatcherType:
+    """The same matcher with another decision."""
+    twin = copy.copy(matcher)
+    twin.decision = decision
+    return twin
 
 
 def fit_decision(
     matcher: Matcher,
-    embedded: Embedded,
+    memory: Memory,
     sample: PairSample,
     perturbation: Perturbation = CLEAN,
     *,
-    side: str = "both",
-    certain: float | None = None,
+    perturbed_frames: str = "both",
+    max_score: float | None = None,
 ) -> Fitted:
     """The threshold that separates the sample's landmark pairs best, the match threshold that gives its frame
     pairs the best F1, and the probability over all their candidates.
 
     For thresholds every world counts alike: a town has a hundred times the pairs of the last third of a short drive.
+
+    Args:
+        max_score: where scores lie between 0 and this, their log odds are calibrated.
     """
-    views = _pair_views(sample, perturbation, side)
-    scores = score_pairs(matcher, embedded, views, sample.landmark_a, sample.landmark_b)
-    candidates = score_frames(matcher, embedded, sample.truth, _frame_views(sample, perturbation, side))
-    slope, intercept = fit_calibration(evidence(candidates.score, certain), candidates.right)
+    scores = score_pairs(
+        matcher,
+        memory,
+        landmark_pair_views(sample, perturbation, perturbed_frames),
+        sample.landmark_a,
+        sample.landmark_b,
+    )
+    frame_views = views_of(sample.frame_pairs, perturbation, perturbed_frames)
+    candidates = score_frames(matcher, memory, sample.truth, frame_views)
+    slope, intercept = fit_calibration(calibration_input(candidates.score, max_score), candidates.right)
     world = world_of(sample.truth, sample.frame_a)
-    weight = share_alike(world, sample.label) + share_alike(world, ~sample.label)
+    weight = balance_worlds(world, sample.label) + balance_worlds(world, ~sample.label)
     best = candidates.best
     match_weight, possible = _match_weights(sample)
     decision = Decision(
@@ -93,7 +85,7 @@ def fit_decision(
         ),
         slope=slope,
         intercept=intercept,
-        certain=certain,
+        max_score=max_score,
     )
     return Fitted(decision, scores)
 
@@ -108,13 +100,13 @@ class Candidates:
     pair: Indices  # which of the frame pairs
 
 
-def score_frames(matcher: Matcher, embedded: Embedded, truth: Truth, views: Sequence[tuple[View, View]]) -> Candidates:
+def score_frames(matcher: Matcher, memory: Memory, truth: Truth, views: Sequence[tuple[View, View]]) -> Candidates:
     """Score whole frame pairs, each once."""
     scores, rights, bests = [np.zeros(0)], [np.zeros(0, np.bool_)], [np.zeros(0, np.bool_)]
     counts = []
     for a, b in views:
         first, second = truth.frames[a[0]], truth.frames[b[0]]
-        score = matcher.score(embedded[a], embedded[b])
+        score = matcher.score(memory[a], memory[b])
         best = np.zeros(score.shape, np.bool_)
         for row, column in mutual_best(score, -np.inf, first.category[:, None] == second.category):
             best[row, column] = True
@@ -130,10 +122,10 @@ def score_frames(matcher: Matcher, embedded: Embedded, truth: Truth, views: Sequ
 
 def world_of(truth: Truth, frames: Indices) -> NDArray[np.str_]:
     """The name of each frame's world: [N]."""
-    return np.array([truth.frames[it].world for it in frames], np.str_)
+    return np.array([truth.frames[frame].world for frame in frames], np.str_)
 
 
-def share_alike(world: NDArray[np.str_], chosen: NDArray[np.bool_]) -> Array:
+def balance_worlds(world: NDArray[np.str_], chosen: NDArray[np.bool_]) -> Array:
     """Weights [N] by which the chosen of each world together count as much as those of any other; the rest nothing."""
     _, group = np.unique(world, return_inverse=True)
     counted = chosen.astype(np.float64)
@@ -151,11 +143,3 @@ def _match_weights(sample: PairSample) -> tuple[Array, float]:
     count = np.bincount(world[possible.partner_pair], minlength=len(names))
     weight = np.divide(1.0, count, out=np.zeros(len(names)), where=count > 0)
     return weight[world], float((count > 0).sum())
-
-
-def _pair_views(sample: PairSample, perturbation: Perturbation, side: str) -> list[tuple[View, View]]:
-    return views_of(np.stack([sample.frame_a, sample.frame_b], axis=1), perturbation, side)
-
-
-def _frame_views(sample: PairSample, perturbation: Perturbation, side: str) -> list[tuple[View, View]]:
-    return views_of(sample.frame_pairs, perturbation, side)

@@ -1,5 +1,1 @@
-"""Embed a frame, score a frame pair, pick one-to-one matches."""
-
-from robustmat.matching.matcher import EmbeddedFrame, RobustMatcher, load
-
-__all__ = ["EmbeddedFrame", "RobustMatcher", "load"]
+"""The matcher protocol, kinds of evidence and one-to-one assignment: from embedded frames to matches."""

@@ -5,26 +5,22 @@
 - `placement`: competition, with the evidence of box sizes, positions and categories added.
 
 A method with a step is written `hardnet+competition`. The steps' few numbers are fitted on validation data
-(`evaluation/steps.py`), like the thresholds.
+(`fitting/competition.py`), like the thresholds.
 """
-
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.special import log_softmax
 
 from robustmat.config import Config
 from robustmat.features.neighborhoods import Neighborhoods, neighborhoods
-from robustmat.matching.assign import mutual_best
-from robustmat.matching.matcher import same_category
-from robustmat.matching.protocol import Matcher
-from robustmat.models.decision import Decision, log_odds
-from robustmat.types import Array, Frame, Landmark, Match, MatchResult
+from robustmat.matching.decision import UNDECIDED, Decision, log_odds
+from robustmat.matching.embedded import EmbeddedFrame
+from robustmat.matching.matcher import Matcher
+from robustmat.types import Array, Frame
 
-STEPS = ("neighbors", "competition", "placement")
 NUM_NEIGHBORS = 3  # K of the paper
-SUREST = 1e-4  # a prior's probability is kept that far from 0 and 1
+PRIOR_CLIP = 1e-4  # a prior's probability is kept that far from 0 and 1
+PRIOR = "prior."  # before the names of the prior's arrays in an embedded frame
 
 
 class StepConfig(Config):
@@ -35,45 +31,8 @@ class StepConfig(Config):
     alone: float = 0.0  # the logit of having no partner at all
 
 
-@dataclass(frozen=True)
-class Stepped:
-    """What is remembered of a frame: by the method, of its neighbourhoods, by the prior."""
-
-    landmarks: tuple[Landmark, ...]
-    inner: Any
-    neighbors: Neighborhoods
-    prior: Any
-    frame: Frame
-
-
-class SharedMatcher:
-    """A matcher under several steps: it embeds a frame and scores a frame pair once for all that ask in turn."""
-
-    def __init__(self, inner: Matcher) -> None:
-        self.inner, self.name = inner, inner.name
-        self.threshold, self.match_threshold = inner.threshold, inner.match_threshold
-        self.last: tuple[Frame, Any] | None = None
-        self.scores: dict[
-            tuple[int, int], tuple[Any, Any, Array]
-        ] = {}  # what was scored is kept, or its id would not be
-
-    def embed(self, frame: Frame) -> Any:
-        if self.last is None or self.last[0] is not frame:
-            self.last = frame, self.inner.embed(frame)
-        return self.last[1]
-
-    def score(self, a: Any, b: Any) -> Array:
-        key = id(a), id(b)
-        if key not in self.scores:
-            self.scores[key] = a, b, self.inner.score(a, b)
-        return self.scores[key][2]
-
-    def match(self, a: Any, b: Any) -> MatchResult:
-        return self.inner.match(a, b)
-
-
-class SteppedMatcher:
-    """A matcher with one of the STEPS on top.
+class SteppedMatcher(Matcher):
+    """A matcher with a step on top.
 
     Args:
         prior: for `placement`, a matcher whose scores are probabilities, and who sees no pixels.
@@ -84,54 +43,47 @@ class SteppedMatcher:
         inner: Matcher,
         step: str,
         config: StepConfig | None = None,
-        decision: Decision | None = None,
+        decision: Decision = UNDECIDED,
         prior: Matcher | None = None,
     ) -> None:
-        self.inner: Matcher = inner
-        self.step, self.prior = step, prior
-        self.name = f"{inner.name}+{step}"
+        self.inner, self.step, self.prior, self.decision = inner, step, prior, decision
+        self.evidence = step
+        self.name, self.fingerprint = f"{inner.name}+{step}", inner.fingerprint
         self.config = config or StepConfig()
-        self.decision: Decision | None = None
-        self.threshold = self.match_threshold = 0.0
-        if decision:
-            self.decide_by(decision)
 
-    def decide_by(self, decision: Decision) -> None:
-        self.decision = decision
-        self.threshold, self.match_threshold = decision.threshold, decision.match_threshold
+    def embed(self, frame: Frame) -> EmbeddedFrame:
+        embedded = self.inner.embed(frame)
+        prior = self.prior.embed(frame).arrays if self.prior else {}
+        arrays = {**embedded.arrays, **{PRIOR + name: array for name, array in prior.items()}}
+        return EmbeddedFrame(frame.landmarks, arrays, self.fingerprint, frame.name, frame)
 
-    def embed(self, frame: Frame) -> Stepped:
-        around = neighborhoods([it.box for it in frame.landmarks], NUM_NEIGHBORS, include_center=False)
-        prior = self.prior.embed(frame) if self.prior else None
-        return Stepped(frame.landmarks, self.inner.embed(frame), around, prior, frame)
-
-    def parts(self, a: Stepped, b: Stepped) -> tuple[Array, Array]:
+    def parts(self, a: EmbeddedFrame, b: EmbeddedFrame) -> tuple[Array, Array]:
         """The method's scores and the prior's log odds: [A, B] each."""
-        score = self.inner.score(a.inner, b.inner)
+        score = self.inner.score(a, b)
         if self.prior is None:
             return score, np.zeros_like(score)
-        return score, log_odds(self.prior.score(a.prior, b.prior), SUREST)
+        priors = (
+            EmbeddedFrame(
+                frame.landmarks,
+                {name.removeprefix(PRIOR): array for name, array in frame.arrays.items() if name.startswith(PRIOR)},
+                self.prior.fingerprint,
+            )
+            for frame in (a, b)
+        )
+        return score, log_odds(self.prior.score(*priors), PRIOR_CLIP)
 
-    def score(self, a: Stepped, b: Stepped) -> Array:
+    def score(self, a: EmbeddedFrame, b: EmbeddedFrame) -> Array:
         score, prior = self.parts(a, b)
         if self.step == "neighbors":
-            return with_neighbors(score, a.neighbors, b.neighbors)
+            around = (neighborhoods([mark.box for mark in frame.landmarks], NUM_NEIGHBORS, False) for frame in (a, b))
+            return with_neighbors(score, *around)
         return compete(self.config.scale * score + self.config.prior_scale * prior, self.config.alone)
-
-    def match(self, a: Stepped, b: Stepped) -> MatchResult:
-        score = self.score(a, b)
-        probability = self.decision.probability(score) if self.decision else np.clip(score, 0, 1)
-        pairs = mutual_best(score, self.match_threshold, same_category(a.landmarks, b.landmarks))
-        matches = tuple(Match(i, j, float(score[i, j]), float(probability[i, j])) for i, j in pairs)
-        return MatchResult(
-            a.landmarks, b.landmarks, matches, score, probability, self.match_threshold, a.frame, b.frame
-        )
 
 
 def with_neighbors(score: Array, a: Neighborhoods, b: Neighborhoods) -> Array:
     """The mean of each pair's score [A, B] and of its neighbours' pairs, nearest with nearest, second with second."""
     # A landmark alone in its frame is its own neighbourhood and brings nothing new.
-    exists_a, exists_b = (it.mask & (it.index != np.arange(len(it.index))[:, None]) for it in (a, b))
+    exists_a, exists_b = (graph.mask & (graph.index != np.arange(len(graph.index))[:, None]) for graph in (a, b))
     both = exists_a[:, None] & exists_b[None]  # [A, B, K]
     around = np.where(both, score[a.index[:, None], b.index[None]], 0.0)
     return np.asarray((score + around.sum(axis=2)) / (1 + both.sum(axis=2)))

@@ -18,8 +18,8 @@ from torch.nn import functional as F
 
 from robustmat.config import Config
 from robustmat.features.placement import BOX_NUMBERS, PLACEMENT_NUMBERS
+from robustmat.models.handcrafted import LOG_WEIGHT_RATE, Likeness
 from robustmat.models.solvers import SolverConfig, solve
-from robustmat.models.unlearned import HASTE, Likeness
 
 
 class JointConfig(Config):
@@ -174,10 +174,10 @@ class JointDiffusion(nn.Module):
         vertex_a [A, D + E], vertex_b [B, D + E], placement_a [A, P], placement_b [B, P] -> Assignment [A, B]
     """
 
-    def __init__(self, config: JointConfig, dim: int, unlearned: dict[str, int] | None = None) -> None:
+    def __init__(self, config: JointConfig, dim: int, handcrafted: dict[str, int] | None = None) -> None:
         super().__init__()
         self.config, self.dim = config, dim
-        self.likeness = Likeness(unlearned) if unlearned else None
+        self.likeness = Likeness(handcrafted) if handcrafted else None
         width, heads = config.width, config.heads
         self.enter = nn.Linear(dim, width)
         self.place = nn.Sequential(nn.Linear(PLACEMENT_NUMBERS, 64), nn.GELU(), nn.Linear(64, width))
@@ -227,5 +227,5 @@ class JointDiffusion(nn.Module):
         # One sample of all landmarks of both frames: an adaptive solver steps for them together.
         final = self.leave(solve(slope, state[None], self.config.end_time, self.config.solver).state[0])
         met = final[:count] @ final[count:].T / math.sqrt(self.config.width)
-        exchanged, placed = (HASTE * self.emphasis).exp()
+        exchanged, placed = (LOG_WEIGHT_RATE * self.emphasis).exp()
         return Assignment(self.config.exchange_weight * exchanged * met + likeness + placed * prior, self.alone)

@@ -11,9 +11,10 @@ from robustmat.config import Config
 from robustmat.errors import ConfigError
 from robustmat.features.patches import PatchConfig
 from robustmat.models.graph import GraphConfig, GraphDiffusion
+from robustmat.models.handcrafted import Likeness
 from robustmat.models.joint import Assignment, JointConfig, JointDiffusion
-from robustmat.models.starts import SOME, begin_as_distance
-from robustmat.models.unlearned import Likeness
+from robustmat.models.network import Described, Network
+from robustmat.models.starts import SAMPLE, begin_as_distance
 from robustmat.models.vertex import Evolved, VertexConfig, VertexDiffusion
 
 # What a score may know: the two landmarks and their neighbourhoods (the paper's score); all landmarks of both
@@ -51,9 +52,10 @@ class ModelConfig(Config):
         """What a score of this model can be asked to know; the last is the default."""
         return EVIDENCE if self.joint else EVIDENCE[:1]
 
-    def highest_score(self, evidence: str) -> float:
-        """Scores lie between 0 and this: the paper's is a sum of two halves, whole frames give shares of trust."""
-        return 1.0 + self.graph_weight if evidence == "pair" and self.score == "both" else 1.0
+    @property
+    def neighborhood(self) -> tuple[int, bool]:
+        """How many neighbours a graph has, and whether the landmark itself is part of it."""
+        return self.graph.num_neighbors, self.graph.include_center
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ def similarity(dim: int, hidden: tuple[int, ...]) -> nn.Sequential:
     return nn.Sequential(*layers, nn.Linear(dim, 1))
 
 
-class RobustMat(nn.Module):
+class RobustMat(Network):
     """The paper's model; every ablation is a configuration of it.
 
     Example:
@@ -99,13 +101,14 @@ class RobustMat(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.config = config
+        self.config: ModelConfig = config
+        self.evidence = config.evidence
         dim = config.vertex.embedding_dim
         self.vertex = VertexDiffusion(config.vertex, config.patch.channels)
         if config.score != "graph":
             self.vertex_similarity = similarity(dim, config.similarity_hidden)
-            if config.vertex.unlearned:
-                self.likeness = Likeness(config.vertex.unlearned)
+            if config.vertex.handcrafted:
+                self.likeness = Likeness(config.vertex.handcrafted)
                 # Of what is learned, beside them: on streets that were not learned from it says less than it thinks.
                 self.trust = nn.Parameter(torch.tensor(0.3))
         if config.score != "vertex":
@@ -113,14 +116,14 @@ class RobustMat(nn.Module):
             self.graph_matrix = nn.Parameter(torch.empty(dim, dim))  # M of d(a, b) = sigmoid(a' M b)
             nn.init.xavier_uniform_(self.graph_matrix)
         if config.joint:
-            self.joint = JointDiffusion(config.joint, dim, config.vertex.unlearned)
+            self.joint = JointDiffusion(config.joint, dim, config.vertex.handcrafted)
 
     @torch.no_grad()
     def warm_start(self, patches: Tensor) -> None:
         """Begin by what tells some patches [N, I, S, S] apart, before anything is learned: f as principal components of
         what the diffusion makes of them, r as a distance, d as a likeness."""
         self.vertex.warm_start(patches)
-        some = self.learned(self.vertex.embed(patches[:SOME]))
+        some = self.learned(self.vertex.embed(patches[:SAMPLE]))
         if self.config.score != "graph":
             first = cast(nn.Linear, self.vertex_similarity[0])
             first.weight.abs_()
@@ -128,6 +131,36 @@ class RobustMat(nn.Module):
             begin_as_distance(self.vertex_similarity, lambda: self.vertex_similarity(difference))
         if self.config.score != "vertex":
             self.graph_matrix.copy_(torch.eye(len(self.graph_matrix)) / (some @ some.T).std().clamp(min=1e-6))
+
+    def describe(self, patches: Tensor, index: Tensor, mask: Tensor, placement: Tensor) -> Described:
+        if not len(patches):
+            vertex, graph = self.config.vertex.numbers, self.config.vertex.embedding_dim
+            return {
+                "vertex": patches.new_zeros(0, vertex),
+                "graph": patches.new_zeros(0, graph),
+                "placement": placement,
+            }
+        found = self.embed(patches, index, mask)
+        return {"vertex": found.vertex, "graph": found.graph, "placement": placement}
+
+    def score_pairs(self, a: Described, b: Described, evidence: str) -> Tensor:
+        first, second = (Embeddings(known["vertex"], known["graph"], known["placement"]) for known in (a, b))
+        return self.match_score(first, second, evidence)
+
+    def max_score(self, evidence: str) -> float:
+        """The paper's score is a sum of two halves, whole frames give shares of trust."""
+        return 1.0 + self.config.graph_weight if evidence == "pair" and self.config.score == "both" else 1.0
+
+    def start_from(self, other: Network, name: str) -> None:
+        """Take over the weights of a model that sees the same patches; parts that it lacks begin anew."""
+        own, given = self.state_dict(), other.state_dict()
+        fitting = {key: value for key, value in given.items() if key in own and own[key].shape == value.shape}
+        if other.config.patch != self.config.patch or "vertex.project.weight" not in fitting:
+            raise ConfigError(
+                f"checkpoint '{name}' has another model configuration than this training: start from a checkpoint "
+                "that was trained with the same [model], or leave --start out"
+            )
+        self.load_state_dict(own | fitting)
 
     def embed(self, patches: Tensor, index: Tensor, mask: Tensor, placement: Tensor | None = None) -> Embeddings:
         """f and g of N landmarks at once, each patch embedded a single time.
@@ -150,19 +183,19 @@ class RobustMat(nn.Module):
         graph, graph_evolved = self.graph(self.learned(vertex)[index], mask)  # [N, K, D] -> [N, D]
         return Embeddings(vertex, graph, placement, graph_evolved=graph_evolved)
 
-    def unlearned_weights(self) -> list[nn.Parameter]:
+    def handcrafted_weights(self) -> list[nn.Parameter]:
         """How much each descriptor that nothing learned counts, in r and in the joint diffusion, and in r what is
         learned beside them."""
-        beside = [self.trust] if self.config.vertex.unlearned and self.config.score != "graph" else []
+        beside = [self.trust] if self.config.vertex.handcrafted and self.config.score != "graph" else []
         return [*(it.power for it in self.modules() if isinstance(it, Likeness)), *beside]
 
     def evidence_weights(self) -> list[nn.Parameter]:
         """The few numbers that say how much each kind of evidence counts, and having no partner."""
-        weights = self.unlearned_weights()
+        weights = self.handcrafted_weights()
         if self.config.joint:
             weights += [self.joint.appearance, self.joint.emphasis, self.joint.offset, self.joint.alone]
         if not weights:
-            raise ConfigError('learns = "weights" needs a model with [joint] or with unlearned evidence: use "heads"')
+            raise ConfigError('learns = "weights" needs a model with [joint] or with handcrafted evidence: use "heads"')
         return weights
 
     def learned(self, vertex: Tensor) -> Tensor:
@@ -177,7 +210,7 @@ class RobustMat(nn.Module):
         if self.config.score != "graph":
             difference = (learned_a[:, None] - learned_b).square()  # [A, B, D]
             vertex = self.vertex_similarity(difference).squeeze(-1)
-            if self.config.vertex.unlearned:
+            if self.config.vertex.handcrafted:
                 dim = self.config.vertex.embedding_dim
                 vertex = self.trust * vertex + self.likeness(a.vertex[:, dim:], b.vertex[:, dim:])
         if self.config.score != "vertex":

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 LEAST_SPREAD = 1e-4  # of a principal component: what varies less is noise
-SOME = 64  # patches to see how far two may differ
+SAMPLE = 64  # patches to see how far two may differ
 
 
 @torch.no_grad()

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from robustmat.features.placement import PLACEMENT_NUMBERS
+from robustmat.models.network import Network
 from robustmat.models.robustmat import ModelConfig, RobustMat
 
 
@@ -47,12 +48,12 @@ def summarize(config: ModelConfig) -> list[PartSummary]:
             embedding = model.vertex.project(model.vertex.pool(evolved.final).flatten(1))
         parts.append(_part("vertex embedding f", embedding, [model.vertex.project], operations))
         whole = embedding
-        if config.vertex.unlearned:
+        if config.vertex.handcrafted:
             with counting() as operations:
-                unlearned = model.vertex.unlearned(patch)
+                handcrafted = model.vertex.handcrafted(patch)
             likeness = [module for name, module in model.named_children() if name == "likeness"]
-            parts.append(_part(" and ".join(config.vertex.unlearned), unlearned, likeness, operations))
-            whole = torch.cat([embedding, unlearned], dim=1)
+            parts.append(_part(" and ".join(config.vertex.handcrafted), handcrafted, likeness, operations))
+            whole = torch.cat([embedding, handcrafted], dim=1)
         if config.score != "vertex":
             with counting() as operations:
                 graph, evolved = model.graph(embedding.expand(1, vertices, dim), torch.ones(1, vertices).bool())
@@ -63,7 +64,7 @@ def summarize(config: ModelConfig) -> list[PartSummary]:
             parts.append(_part("similarity r, hidden", hidden, [model.vertex_similarity[:-1]], operations))
             with counting() as operations:
                 logit = model.vertex_similarity[-1](hidden)
-            beside = nn.ParameterList([model.trust] if config.vertex.unlearned else [])
+            beside = nn.ParameterList([model.trust] if config.vertex.handcrafted else [])
             parts.append(_part("similarity r", logit, [model.vertex_similarity[-1], beside], operations))
         if config.score != "vertex":
             size = model.graph_matrix.numel()
@@ -79,18 +80,20 @@ def summarize(config: ModelConfig) -> list[PartSummary]:
 BATCH, REPEATS = 24, 5
 
 
-def seconds_a_patch(model: RobustMat) -> float:
+def seconds_a_patch(model: Network) -> float:
     """How long this machine embeds a patch, neighbourhood included, in a batch of 24: the median of a few."""
     config = model.config
     generator = torch.Generator().manual_seed(0)
     patches = torch.randn(BATCH, config.patch.channels, config.patch.size, config.patch.size, generator=generator)
-    vertices = config.graph.num_neighbors + int(config.graph.include_center)
+    neighbors, center = config.neighborhood
+    vertices = neighbors + int(center)
+    placement = torch.zeros(BATCH, PLACEMENT_NUMBERS)
     index = torch.randint(BATCH, (BATCH, vertices), generator=generator)
     times = []
     with torch.inference_mode():
         for _ in range(1 + REPEATS):
             start = time.perf_counter()
-            model.embed(patches, index, torch.ones_like(index, dtype=torch.bool))
+            model.describe(patches, index, torch.ones_like(index, dtype=torch.bool), placement)
             times.append(time.perf_counter() - start)
     return statistics.median(times[1:]) / BATCH
 

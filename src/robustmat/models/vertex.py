@@ -11,9 +11,9 @@ from torch.nn import functional as F
 
 from robustmat.config import Config
 from robustmat.models.bounds import Bounded, convolution_bound
+from robustmat.models.handcrafted import Handcrafted, handcrafted_sizes
 from robustmat.models.solvers import Dynamics, SolverConfig, solve
 from robustmat.models.starts import begin_whitening
-from robustmat.models.unlearned import Unlearned, unlearned_sizes
 
 
 class VertexConfig(Config):
@@ -46,12 +46,12 @@ class VertexConfig(Config):
     @property
     def numbers(self) -> int:
         """How many numbers f has: what is learned, then what is not."""
-        return self.embedding_dim + sum(self.unlearned.values())
+        return self.embedding_dim + sum(self.handcrafted.values())
 
     @property
-    def unlearned(self) -> dict[str, int]:
+    def handcrafted(self) -> dict[str, int]:
         """The descriptors that nothing learned, and how many numbers each has."""
-        return unlearned_sizes(self.orientations, self.colours)
+        return handcrafted_sizes(self.orientations, self.colours)
 
 
 CACHED_NUMBERS = 2**20  # of the largest map of a chunk, 4 MB: 16 patches of `street`, one of `paper`
@@ -197,8 +197,8 @@ class VertexDiffusion(nn.Module):
             self.field: nn.Module = VERTEX_FIELDS[config.field](config)
         elif config.evolution == "residual":
             self.blocks = nn.ModuleList(ConvBlock(config.channels) for _ in range(2))
-        if config.unlearned:
-            self.unlearned = Unlearned(config.orientations, config.colours)
+        if config.handcrafted:
+            self.handcrafted = Handcrafted(config.orientations, config.colours)
         self.pool = nn.AdaptiveAvgPool2d(config.pooling_grid)
         self.project = nn.Linear(config.channels * config.pooling_grid**2, config.embedding_dim)
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # CPU convolutions train 1.4 times as fast
@@ -240,8 +240,8 @@ class VertexDiffusion(nn.Module):
         embedding = self.project(pooled)  # [B, D]
         if self.config.normalize:
             embedding = rms_normalize(embedding)
-        if self.config.unlearned:
-            embedding = torch.cat([embedding, self.unlearned(patches)], dim=1)
+        if self.config.handcrafted:
+            embedding = torch.cat([embedding, self.handcrafted(patches)], dim=1)
         return embedding, evolved
 
 

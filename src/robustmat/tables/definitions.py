@@ -5,19 +5,20 @@ from typing import Any
 
 from robustmat.config import merged, nearest
 from robustmat.errors import ConfigError
-from robustmat.fitting.methods import ROBUSTMAT, split_method
+from robustmat.methods import rivals, split_name
 from robustmat.perturb import parse
-from robustmat.tables.paper import RIVALS
 
 PAIR = "pair"
-FINE_TUNED = "street"  # the shipped checkpoint of that name, trained on
+RIVALS = rivals()
 CONTEXT = "-context"  # a rival that is shown what RobustMat's `street` is shown: the crop and its surroundings
-LEARNED = {"vertex": {"orientations": 0, "colours": False}}  # without what is known before anything is learned
-ROBUSTMATS: dict[str, dict[str, Any]] = {
-    ROBUSTMAT: {"changes": LEARNED},
-    f"{ROBUSTMAT}-gcn": {"changes": LEARNED, "variant": "gcn"},
-    f"{ROBUSTMAT}-no-context": {"changes": {**LEARNED, "patch": {"context": None}}},  # the crop alone, as the rivals
-    f"{ROBUSTMAT}-unlearned": {},  # beside what is known without learning, as `street` has it
+LEARNED = {"vertex": {"orientations": 0, "colours": False}}  # without hand-crafted descriptors beside what is learned
+# Trainings that are more than a method's name: their configuration, changes to it, and the checkpoint they start from.
+NAMED: dict[str, dict[str, Any]] = {
+    "robustmat": {"config": "street", "changes": {"model": LEARNED}},
+    "robustmat-gcn": {"config": "street", "changes": {"model": LEARNED, "variant": "gcn"}},
+    "robustmat-no-context": {"config": "street", "changes": {"model": {**LEARNED, "patch": {"context": None}}}},
+    "robustmat-handcrafted": {"config": "street"},  # beside hand-crafted descriptors, as `street` has them
+    "street": {"config": "street-real", "start": "street"},  # the shipped checkpoint, fine-tuned
 }
 NOISE = ("clean", "paper:19", "paper:16", "paper:13")
 SEPARATE = {**LEARNED, "joint": None}  # ablations are about the paper's own score: pairs, by what is learned
@@ -38,17 +39,11 @@ class Training:
 
 @dataclass(frozen=True)
 class Row:
-    """A line of a table: a training, and the step or evidence on top of it."""
+    """A line of a table: a training, and the kind of evidence that its scores know."""
 
     label: str
     training: Training
-    step: str | None = None
-
-    @property
-    def method(self) -> str:
-        """What `robustmat evaluate --method` calls it."""
-        name = self.training.config if self.training.config in RIVALS else ROBUSTMAT
-        return f"{name}+{self.step}" if self.step else name
+    evidence: str = PAIR
 
 
 @dataclass(frozen=True)
@@ -66,41 +61,37 @@ class Table:
 def make_row(name: str, config: str = "street") -> Row:
     """A row by its name: `hardnet`, `hardnet+neighbors`, `hardnet-context`, `robustmat` (the paper's score),
     `robustmat-gcn+frames`, `robustmat-no-context`, `street` (fine-tuned), `street+placement`."""
-    head, plus, step = name.partition("+")
-    if head == FINE_TUNED:
-        split_method(f"{ROBUSTMAT}{plus}{step}")
-        return Row(name, Training(head, "street-real", start=FINE_TUNED), step or PAIR)
-    if head in ROBUSTMATS:
-        split_method(f"{ROBUSTMAT}{plus}{step}")
-        return Row(name, Training(head, config, ROBUSTMATS[head]), step or PAIR)
-    with_context = head.endswith(CONTEXT)
-    method, _ = split_method(head.removesuffix(CONTEXT) + plus + step)
-    changes = {"model": {"patch": {"context": 3.0}}} if with_context else {}
-    return Row(name, Training(head, method, changes), step or None)
+    head, plus, evidence = name.partition("+")
+    if head in NAMED:
+        split_name(f"robustmat{plus}{evidence}")
+        return _with_config(Row(name, Training(head, **NAMED[head]), evidence or PAIR), config)
+    method, _ = split_name(head.removesuffix(CONTEXT) + plus + evidence)
+    changes = {"model": {"patch": {"context": 3.0}}} if head.endswith(CONTEXT) else {}
+    return Row(name, Training(head, method, changes), evidence or PAIR)
 
 
 def _ablation(label: str, **changes: Any) -> Row:
-    model = merged(SEPARATE, changes.pop("changes", {}))
-    return Row(label, Training(f"ablation-{label}", "street", {**changes, "changes": model}), PAIR)
+    model = merged(SEPARATE, changes.pop("model", {}))
+    return Row(label, Training(f"ablation-{label}", "street", {**changes, "model": model}))
 
 
 def _times(vertex: float, graph: float) -> Row:
     changes = {"vertex": {"end_time": vertex}, "graph": {"end_time": graph}}
-    return _ablation(f"tf{vertex:g}-tg{graph:g}", changes=changes)
+    return _ablation(f"tf{vertex:g}-tg{graph:g}", model=changes)
 
 
 PLAIN = _ablation("ode-pde")
-ALL_METHODS = (*RIVALS, f"{ROBUSTMAT}-gcn", ROBUSTMAT)
+ALL_METHODS = (*RIVALS, "robustmat-gcn", "robustmat")
 TOGETHER = (
-    *(f"{it}+competition" for it in RIVALS),
-    *(f"{it}+frames" for it in (ROBUSTMAT, FINE_TUNED)),
-    *(f"{it}+placement" for it in (*RIVALS, ROBUSTMAT, FINE_TUNED)),
+    *(f"{name}+competition" for name in RIVALS),
+    *(f"{name}+frames" for name in ("robustmat", "street")),
+    *(f"{name}+placement" for name in (*RIVALS, "robustmat", "street")),
 )
 
 TABLES: dict[str, Table] = {
     "main": Table(
         "Patch matchers, single pairs and whole frames",
-        tuple(make_row(it) for it in (*ALL_METHODS, FINE_TUNED, *TOGETHER)),
+        tuple(make_row(name) for name in (*ALL_METHODS, "street", *TOGETHER)),
         NOISE,
     ),
     "weather": Table(
@@ -109,7 +100,7 @@ TABLES: dict[str, Table] = {
     "noise-levels": Table("Low and high noise", tuple(map(make_row, ALL_METHODS)), ("paper:19", "paper:13")),
     "neighborhood": Table(
         "Rivals with the neighbourhood's scores averaged in",
-        tuple(make_row(it) for it in (*(f"{it}+neighbors" for it in RIVALS), ROBUSTMAT)),
+        tuple(make_row(name) for name in (*(f"{rival}+neighbors" for rival in RIVALS), "robustmat")),
     ),
     "ablation-modules": Table(
         "ODE and PDE against ResNet and GAT",
@@ -128,8 +119,8 @@ TABLES: dict[str, Table] = {
         "Quotient regularisers",
         (
             _ablation("no-reg"),
-            _ablation("ode-reg", vertex_regularizer=0.1),
-            _ablation("ode-pde-reg", vertex_regularizer=0.1, graph_regularizer=0.1),
+            _ablation("ode-reg", objective={"vertex_regularizer": 0.1}),
+            _ablation("ode-pde-reg", objective={"vertex_regularizer": 0.1, "graph_regularizer": 0.1}),
         ),
     ),
     "ablation-choices": Table(
@@ -137,12 +128,12 @@ TABLES: dict[str, Table] = {
         (
             PLAIN,
             _ablation("gcn", variant="gcn"),
-            _ablation("k1", changes={"graph": {"num_neighbors": 1}}),
-            _ablation("k5", changes={"graph": {"num_neighbors": 5}}),
-            _ablation("without-center", changes={"graph": {"include_center": False, "pooling": "mean"}}),
-            _ablation("plain-field", changes={"vertex": {"field": "plain"}}),
-            _ablation("euler-4", changes={"vertex": {"solver": {"name": "euler", "steps": 4}}}),
-            _ablation("rk4-2", changes={"vertex": {"solver": {"name": "rk4", "steps": 2}}}),
+            _ablation("k1", model={"graph": {"num_neighbors": 1}}),
+            _ablation("k5", model={"graph": {"num_neighbors": 5}}),
+            _ablation("without-center", model={"graph": {"include_center": False, "pooling": "mean"}}),
+            _ablation("plain-field", model={"vertex": {"field": "plain"}}),
+            _ablation("euler-4", model={"vertex": {"solver": {"name": "euler", "steps": 4}}}),
+            _ablation("rk4-2", model={"vertex": {"solver": {"name": "rk4", "steps": 2}}}),
         ),
         ("paper:16", "clean"),
     ),
@@ -157,7 +148,7 @@ def choose_rows(table: str, methods: list[str] | None, config: str = "street") -
     known = {row.label: row for row in find_table(table).rows}
     if not methods:
         return tuple(_with_config(row, config) for row in known.values())
-    return tuple(_with_config(known[it], config) if it in known else make_row(it, config) for it in methods)
+    return tuple(_with_config(known[name], config) if name in known else make_row(name, config) for name in methods)
 
 
 def choose_table(name: str, conditions: list[str] | None = None) -> Table:
@@ -165,7 +156,7 @@ def choose_table(name: str, conditions: list[str] | None = None) -> Table:
     table = find_table(name)
     if not conditions:
         return table
-    return replace(table, conditions=tuple(str(parse(it)) for it in conditions))
+    return replace(table, conditions=tuple(str(parse(name)) for name in conditions))
 
 
 def find_table(name: str) -> Table:
@@ -175,7 +166,7 @@ def find_table(name: str) -> Table:
 
 
 def _with_config(row: Row, config: str) -> Row:
-    """RobustMat's rows start from the given training configuration, the rivals' and the fine-tuned from their own."""
-    if row.training.config in RIVALS or row.training.start:
+    """Rows that train `street` from nothing start from the given training configuration instead."""
+    if row.training.config != "street":
         return row
     return replace(row, training=replace(row.training, config=config))

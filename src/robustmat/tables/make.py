@@ -8,9 +8,9 @@ from typing import Any
 from robustmat.dataset.pairs import NEGATIVES
 from robustmat.evaluation.predictions import read_predictions
 from robustmat.tables.bars import draw_bars
-from robustmat.tables.definitions import PAIR, Row, Table
+from robustmat.tables.definitions import Row, Table
 from robustmat.tables.examples import draw_examples
-from robustmat.tables.plan import REFERENCES, Side, Test, run_folder
+from robustmat.tables.plan import REFERENCES, EvaluationSplit, TrainingSplit, run_folder
 from robustmat.tables.reproduce import Found, Workspace, evaluate_command, test_name, train_command
 from robustmat.tables.values import HEADLINE, Entry, Section, make_section, mean_section
 from robustmat.tables.write import write_csv, write_index, write_markdown
@@ -37,7 +37,7 @@ def write_table(
     name: str,
     table: Table,
     rows: Sequence[Row],
-    tests: Sequence[Test],
+    tests: Sequence[EvaluationSplit],
     found: Found,
     workspace: Workspace,
     command: str,
@@ -84,7 +84,7 @@ def _entries(
             read[key] = path, read_predictions(path)
         for row in rows:
             path, whole = read[row.training.key]
-            mine = next((it for it in whole.rows if it.name == (row.step or PAIR)), None)
+            mine = next((it for it in whole.rows if it.name == row.evidence), None)
             if mine is not None:
                 entries.append(Entry(row.label, seed, path, mine, replace(whole, rows=(mine,))))
         if references:
@@ -94,7 +94,7 @@ def _entries(
 
 
 def _section(
-    test: Test, perturb: str, kind: str, entries: dict[tuple[str, str], list[Entry]], labels: set[str]
+    test: EvaluationSplit, perturb: str, kind: str, entries: dict[tuple[str, str], list[Entry]], labels: set[str]
 ) -> Section | None:
     mine = entries[test_name(test), perturb]
     if not (mine[0].predictions.pairs.negatives == NEGATIVES.index(kind)).any():
@@ -103,7 +103,7 @@ def _section(
 
 
 def _cells(
-    rows: Sequence[Row], tests: Sequence[Test], table: Table, found: Found, workspace: Workspace
+    rows: Sequence[Row], tests: Sequence[EvaluationSplit], table: Table, found: Found, workspace: Workspace
 ) -> list[dict[str, Any]]:
     cells = []
     for test in tests:
@@ -128,7 +128,7 @@ def _cells(
     return cells
 
 
-def _amount(workspace: Workspace, side: Side) -> str:
+def _amount(workspace: Workspace, side: TrainingSplit) -> str:
     settings = workspace.settings
     seeds = f"Seeds {', '.join(map(str, settings.seeds))}."
     if settings.budget is not None:

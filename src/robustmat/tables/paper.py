@@ -6,8 +6,8 @@ Its data are other drives than anybody has here, so they are for orientation; Ro
 Figures = tuple[float, float, float, float]  # precision, recall, F1, AUC (paper)
 
 METRICS = ("precision", "recall", "f1", "auc_paper")
-RIVALS = ("siamesenet", "matchnet", "hardnet", "sosnet", "exp-tloss", "hynet", "solar", "delg", "cvnet")
-ROWS = (*RIVALS, "robustmat-gcn", "robustmat")
+COLUMNS = ("siamesenet", "matchnet", "hardnet", "sosnet", "exp-tloss", "hynet", "solar", "delg", "cvnet")
+ROWS = (*COLUMNS, "robustmat-gcn", "robustmat")
 
 
 def _columns(rows: tuple[str, ...], *metrics: tuple[float, ...]) -> dict[str, Figures]:

@@ -7,7 +7,7 @@ content.
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,10 @@ from typing import Any
 from robustmat.dataset.store import LandmarkDataset
 from robustmat.errors import DataError
 from robustmat.files import read_json, write_json
-from robustmat.fitting.references import EXAMPLES_FILE
-from robustmat.models.baselines import BASELINES
-from robustmat.models.weights import find_checkpoint
+from robustmat.methods import find_method
+from robustmat.methods.box_geometry import EXAMPLES_FILE
 from robustmat.tables.definitions import Row, Training
-from robustmat.training.baseline_config import BaselineTrainingConfig, is_baseline_config, load_baseline_config
-from robustmat.training.config import RunConfig, load_training_config
+from robustmat.training.config import TrainingConfig, load_training_config
 
 REFERENCES = "references"  # stands where a training's key stands
 GOING_ON = 0.3  # of the learning rate, where weights are good already
@@ -29,7 +27,7 @@ LONG = 100
 
 
 @dataclass(frozen=True)
-class Side:
+class TrainingSplit:
     """Data to train on, and to choose checkpoint and thresholds by (empty: a part of the former is held out).
 
     `also` is learned from besides, and `first` before, once for all sides and seeds that share it, for `budget` minutes
@@ -40,15 +38,15 @@ class Side:
     data: tuple[LandmarkDataset, ...]
     validation: tuple[LandmarkDataset, ...] = ()
     also: tuple[LandmarkDataset, ...] = ()
-    first: "Side | None" = None
+    first: "TrainingSplit | None" = None
     budget: float | None = None
 
 
 @dataclass(frozen=True)
-class Test:
+class EvaluationSplit:
     """Data to be judged on, together, after training on one side."""
 
-    side: Side
+    side: TrainingSplit
     data: tuple[LandmarkDataset, ...]
 
     @property
@@ -61,7 +59,7 @@ class Cell:
     """One file of predictions."""
 
     training: str
-    test: Test
+    test: EvaluationSplit
     perturb: str
     seed: int
     config: str  # digest of the training's configuration
@@ -81,99 +79,100 @@ def make_tests(
     validation: Sequence[LandmarkDataset],
     test: Sequence[LandmarkDataset],
     *,
-    first: Side | None = None,
+    first: TrainingSplit | None = None,
     also: Sequence[LandmarkDataset] = (),
     both_ways: bool = False,
     each_test: bool = False,
     each_side: bool = False,
-) -> list[Test]:
+) -> list[EvaluationSplit]:
     """Which data are learned from and which are judged on; see `Table`.
 
     `also` is learned from whatever the side. Beside it a side's own drives are split: their last thirds are held out.
     """
 
-    def make_side(drives: Sequence[LandmarkDataset]) -> Side:
+    def make_side(drives: Sequence[LandmarkDataset]) -> TrainingSplit:
         name = short("+".join(it.name for it in drives))
         if also:
             name += f"+{len(also)}-more-{digest([it.name for it in also])[:4]}"
         if first:
             name += f"-after-{first.name}"
         held_out = (*drives, *validation) if also else tuple(validation)
-        return Side(name, tuple(drives), held_out, tuple(also), first)
+        return TrainingSplit(name, tuple(drives), held_out, tuple(also), first)
 
     if each_side:
         if len(data) < 2 and not test:
             raise DataError("this table trains on each data set in turn and tests on the others: give two with --data")
         sides = [make_side([it]) for it in data]
         others = [[it for it in (*data, *test) if it.name != side.data[0].name] for side in sides]
-        return [Test(side, (it,)) for side, rest in zip(sides, others, strict=True) for it in rest]
+        return [EvaluationSplit(side, (it,)) for side, rest in zip(sides, others, strict=True) for it in rest]
     if not test:
         raise DataError("no data set to test on: give at least one with --test")
     side = make_side(data)
-    tests = [Test(side, (it,)) for it in test] if each_test else [Test(side, tuple(test))]
+    tests = [EvaluationSplit(side, (it,)) for it in test] if each_test else [EvaluationSplit(side, tuple(test))]
     if both_ways:
-        tests.append(Test(make_side(test), tuple(data)))
+        tests.append(EvaluationSplit(make_side(test), tuple(data)))
     return tests
 
 
-def make_first(data: Sequence[LandmarkDataset], validation: Sequence[LandmarkDataset], budget: float | None) -> Side:
+def make_first(
+    data: Sequence[LandmarkDataset], validation: Sequence[LandmarkDataset], budget: float | None
+) -> TrainingSplit:
     """What all methods learn from before they meet a side's own drives."""
     name = f"first-{digest([it.name for it in data])[:4]}"
-    return Side(name, tuple(data), tuple(validation), budget=budget)
+    return TrainingSplit(name, tuple(data), tuple(validation), budget=budget)
 
 
-def first_of(training: Training, side: Side) -> Side | None:
+def first_of(training: Training, side: TrainingSplit) -> TrainingSplit | None:
     """What a training meets before its side; one that begins with a checkpoint has learned already."""
     return None if training.start else side.first
 
 
 def learns_from_towns(training: Training) -> bool:
-    """Otherwise `first` only suits it, by no steps at all, and `also` is not for it: see `Baseline`. RobustMat's warm
-    start is of that kind, and a shipped checkpoint has learned from its own towns."""
-    known = BASELINES.get(training.config)
-    if known:
-        return known.learns_from_towns
-    return not training.start and not load_training_config(training.config, training.changes).warm_start
+    """Otherwise `first` only initialises it, and `also` is not for it: see `RunConfig`. A shipped checkpoint has
+    learned from its own towns."""
+    return not training.start and load_config(training, 0, None).learns_from_towns
 
 
-def rate_of(training: Training, side: Side, preset: RunConfig) -> float:
-    """The learning rate at which a training learns from its side."""
-    known = BASELINES.get(training.config)
-    if known and known.model.learned_elsewhere:
-        return preset.learning_rate if preset.steps >= LONG else min(ADAPTING, preset.learning_rate)
-    if first_of(training, side) is None or (known and not known.learns_from_towns):
-        return preset.learning_rate  # comes with nothing, or with a distance on top of chance
-    return GOING_ON * preset.learning_rate
+def rate_of(training: Training, side: TrainingSplit, config: TrainingConfig) -> float:
+    """The learning rate at which a training learns from its own drives."""
+    if uses_imagenet(config):
+        return config.learning_rate if config.steps >= LONG else min(ADAPTING, config.learning_rate)
+    if first_of(training, side) is None or not config.learns_from_towns:
+        return config.learning_rate  # comes with nothing, or with a distance on top of chance
+    return GOING_ON * config.learning_rate
 
 
-def learned_by(training: Training, side: Side) -> tuple[LandmarkDataset, ...]:
+def uses_imagenet(config: TrainingConfig) -> bool:
+    """Parts of the network begin with weights that were learned elsewhere."""
+    network: Any = find_method(config.method).learning.network
+    return bool(network.learned_elsewhere)
+
+
+def learned_by(training: Training, side: TrainingSplit) -> tuple[LandmarkDataset, ...]:
     return (*side.data, *side.also) if learns_from_towns(training) else side.data
 
 
-def load_config(training: Training, seed: int, steps: int | None) -> RunConfig:
+def load_config(training: Training, seed: int, steps: int | None) -> TrainingConfig:
     """The configuration of one run, as its preset has it; `steps` end in one validation."""
-    load: Callable[..., RunConfig] = load_training_config
-    if is_baseline_config(training.config):
-        load = load_baseline_config
     changes: dict[str, Any] = {**training.changes, "seed": seed}
     if steps is not None:
         changes |= {"steps": steps, "validate_every": max(1, steps)}
-    return load(training.config, changes)
+    return load_training_config(training.config, changes)
 
 
-def run_folder(workspace: Path, training: str, side: Side, seed: int) -> Path:
+def run_folder(workspace: Path, training: str, side: TrainingSplit, seed: int) -> Path:
     return workspace / "runs" / f"{training}--{side.name}--s{seed}"
 
 
-def is_finished(run: Path, config: RunConfig) -> bool:
+def is_finished(run: Path, config: TrainingConfig) -> bool:
     """The last step is done, and so is what follows it."""
     final = run / "final" / "model.json"
     if not final.is_file() or not (run / "best" / EXAMPLES_FILE).is_file():
         return False
     if read_json(final, "checkpoint header")["provenance"]["steps"] != config.steps:
         return False
-    best = read_json(find_checkpoint(run) / "model.json", "checkpoint header")
-    return bool(best.get("steps")) or not isinstance(config, BaselineTrainingConfig)
+    best = read_json(run / "best" / "model.json", "checkpoint header")
+    return set(best["steps"]) == set(find_method(config.method).learning.steps)
 
 
 def keep_plan(workspace: Path, settings: dict[str, Any]) -> dict[str, Any]:
@@ -211,13 +210,16 @@ def trainings_of(rows: Sequence[Row]) -> dict[str, Training]:
     return found
 
 
-def config_digest(config: RunConfig) -> str:
+def config_digest(config: TrainingConfig) -> str:
     return digest(json.loads(config.model_dump_json()))
 
 
 def fingerprint(dataset: LandmarkDataset) -> str:
     """A digest of the landmarks and frames of a data set, whatever their place on disk."""
-    frames = [[it.name, [[*mark.box, mark.category, mark.identity] for mark in it.landmarks]] for it in dataset.frames]
+    frames = [
+        [frame.name, [[*mark.box, mark.category, mark.identity] for mark in frame.landmarks]]
+        for frame in dataset.frames
+    ]
     return digest([dataset.name, dataset.world, frames])
 
 

@@ -8,34 +8,25 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from robustmat.dataset.batches import Progress
+from robustmat.checkpoints.load import from_checkpoint
+from robustmat.checkpoints.store import load_checkpoint
 from robustmat.evaluation.evaluate import evaluate
 from robustmat.evaluation.predictions import write_predictions
-from robustmat.evaluation.scoring import Progress as LabelledProgress
-from robustmat.evaluation.scoring import silent
 from robustmat.fitting.competition import fit_steps
-from robustmat.fitting.decision import embed_sample_with, fit_decision
-from robustmat.fitting.methods import ROBUSTMAT, load_method
-from robustmat.fitting.references import (
-    EXAMPLES_FILE,
-    BoxGeometry,
-    References,
-    geometry_examples,
-    make_references,
-)
-from robustmat.matching.matcher import RobustMatcher
-from robustmat.matching.protocol import Matcher
-from robustmat.matching.steps import STEPS, SharedMatcher, SteppedMatcher
-from robustmat.models.baselines.weights import load_baseline, method_of
-from robustmat.models.weights import find_checkpoint, load_checkpoint
+from robustmat.fitting.references import CONSTANT, fit_thresholds, geometry_examples, make_references
+from robustmat.matching.cached import CachedMatcher
+from robustmat.matching.matcher import Matcher
+from robustmat.matching.steps import SteppedMatcher
+from robustmat.methods.box_geometry import EXAMPLES_FILE
 from robustmat.perturb import parse
+from robustmat.progress import Progress, silent
 from robustmat.tables.budget import steps_within
-from robustmat.tables.definitions import PAIR, Row, Table, Training
+from robustmat.tables.definitions import Row, Table, Training
 from robustmat.tables.plan import (
     REFERENCES,
     Cell,
-    Side,
-    Test,
+    EvaluationSplit,
+    TrainingSplit,
     config_digest,
     digest,
     first_of,
@@ -49,9 +40,7 @@ from robustmat.tables.plan import (
     run_folder,
     trainings_of,
 )
-from robustmat.training.baseline_config import BaselineTrainingConfig
-from robustmat.training.baseline_run import train_baseline
-from robustmat.training.config import RunConfig, TrainingConfig
+from robustmat.training.config import TrainingConfig
 from robustmat.training.inputs import Inputs
 from robustmat.training.run import choose_validation, train
 from robustmat.training.validation import build_validation
@@ -59,6 +48,7 @@ from robustmat.training.validation import build_validation
 Tell = Callable[[str], None]
 Found = dict[tuple[str, str, str, int], Path]  # training, test, perturbation, seed -> predictions file
 FIRST_SEED = 0  # of what is learned first, for all seeds alike
+STEPS = ("neighbors", "competition", "placement")  # on top of the strongest references, too
 STEPPED_REFERENCES = ("cross-correlation", "root-sift")  # the strongest of those that learn nothing
 
 
@@ -80,8 +70,7 @@ class Workspace:
     path: Path
     settings: Settings
     tell: Tell = lambda line: None
-    progress: Progress | None = None
-    labelled: LabelledProgress = silent
+    progress: Progress = silent
     plan: dict[str, Any] = field(default_factory=dict)
     references: dict[tuple[str, int], list[Matcher]] = field(default_factory=dict)  # fitted once for each side and seed
     inputs: Inputs = field(default_factory=Inputs)
@@ -90,7 +79,7 @@ class Workspace:
         kept = {"budget": self.settings.budget, "steps": self.settings.steps}
         self.plan = keep_plan(self.path, {**kept, "most_frame_pairs": self.settings.most_frame_pairs})
 
-    def config(self, training: Training, side: Side, seed: int) -> RunConfig:
+    def config(self, training: Training, side: TrainingSplit, seed: int) -> TrainingConfig:
         """The run's configuration; how many steps a budget is worth is measured once and then kept.
 
         Fine-tuning a shipped checkpoint keeps its own steps: it goes on from a training that no budget paid for.
@@ -108,14 +97,14 @@ class Workspace:
         preset = load_config(training, seed, steps)
         return preset.model_copy(update={"learning_rate": rate_of(training, side, preset)})
 
-    def first_config(self, training: Training, first: Side) -> RunConfig:
+    def first_config(self, training: Training, first: TrainingSplit) -> TrainingConfig:
         """How a training learns from what comes first, or is suited to it."""
         if not learns_from_towns(training):
             return load_config(training, FIRST_SEED, 0)
         return self.config(training, first, FIRST_SEED)
 
 
-def reproduce(table: Table, rows: Sequence[Row], tests: Sequence[Test], workspace: Workspace) -> Found:
+def reproduce(table: Table, rows: Sequence[Row], tests: Sequence[EvaluationSplit], workspace: Workspace) -> Found:
     """Train and predict whatever the rows lack."""
     trainings = trainings_of(rows)
     found: Found = {}
@@ -136,11 +125,13 @@ def reproduce(table: Table, rows: Sequence[Row], tests: Sequence[Test], workspac
     return found
 
 
-def test_name(test: Test) -> str:
+def test_name(test: EvaluationSplit) -> str:
     return f"{test.side.name} -> {test.name}"
 
 
-def train_missing(workspace: Workspace, training: Training, config: RunConfig, side: Side, seed: int) -> Path:
+def train_missing(
+    workspace: Workspace, training: Training, config: TrainingConfig, side: TrainingSplit, seed: int
+) -> Path:
     """A finished run is left alone, a begun one goes on, a missing one begins."""
     out = run_folder(workspace.path, training.key, side, seed)
     if is_finished(out, config):
@@ -158,12 +149,8 @@ def train_missing(workspace: Workspace, training: Training, config: RunConfig, s
         "progress": workspace.progress,
         "inputs": workspace.inputs,
     }
-    if isinstance(config, BaselineTrainingConfig):
-        begin = load_baseline(start) if start else None
-        train_baseline(config, learned_by(training, side), side.validation, out, start=begin, **options)
-    elif isinstance(config, TrainingConfig):
-        shipped = load_checkpoint(start) if start else None
-        train(config, learned_by(training, side), side.validation, out, start=shipped, **options)
+    began = load_checkpoint(start) if start else None
+    train(config, learned_by(training, side), side.validation, out, start=began, **options)
     return out
 
 
@@ -175,7 +162,7 @@ def predict_missing(workspace: Workspace, cells: Sequence[Cell]) -> None:
     first = missing[0]
     workspace.tell(f"predicting {first.test.name}, {first.perturb}, seed {first.seed}: {len(missing)} methods")
     matchers: dict[str, list[Matcher]] = {}
-    priors: dict[bytes, SharedMatcher] = {}
+    priors: dict[bytes, CachedMatcher] = {}
     for cell in missing:
         if cell.training == REFERENCES:
             key = cell.test.side.name, cell.seed
@@ -185,16 +172,16 @@ def predict_missing(workspace: Workspace, cells: Sequence[Cell]) -> None:
         else:
             run = run_folder(workspace.path, cell.training, cell.test.side, cell.seed)
             matchers[cell.training] = trained_rows(run, priors)
-    (leader, *rest) = [it for group in matchers.values() for it in group]
+    leader, *rest = [row for group in matchers.values() for row in group]
     _, whole = evaluate(
         leader,
         first.test.data,
         parse(first.perturb),
         seed=first.seed,
-        references=References(tuple(rest)),
+        references=rest,
         most_frame_pairs=workspace.settings.most_frame_pairs,
         resamples=1,
-        progress=workspace.labelled,
+        progress=workspace.progress,
     )
     start = 0
     for cell in missing:
@@ -205,53 +192,49 @@ def predict_missing(workspace: Workspace, cells: Sequence[Cell]) -> None:
         write_predictions(cell.path(workspace.path), replace(whole, meta=meta, rows=part))
 
 
-def trained_rows(run: Path, priors: dict[bytes, SharedMatcher]) -> list[Matcher]:
-    """A run's matcher with everything that goes on top of it, each under the name of its step.
+def trained_rows(run: Path, priors: dict[bytes, CachedMatcher]) -> list[Matcher]:
+    """A run's matcher under every kind of evidence that it knows, each named by it.
 
     Runs that learned from the same boxes share their box geometry, by its file's content: it costs more than pixels do.
     """
-    method = method_of(run) or ROBUSTMAT
+    checkpoint = load_checkpoint(run)
     rows: list[Matcher] = []
-    if method == ROBUSTMAT:
-        checkpoint = load_checkpoint(run)
-        for kind in checkpoint.model.config.evidence:
-            robust = RobustMatcher(checkpoint, evidence=kind)
-            robust.name = kind
-            rows.append(robust)
-        return rows
-    shared = SharedMatcher(load_method(method, run)[0])
-    shared.name = PAIR
-    for step in STEPS:
-        stepped, _ = load_method(f"{method}+{step}", run)
+    for kind in checkpoint.network.evidence:
+        row = CachedMatcher(from_checkpoint(checkpoint, kind))
+        row.name = kind
+        rows.append(row)
+    inner = rows[-1]
+    for step, config in checkpoint.steps.items():
+        stepped = from_checkpoint(checkpoint, step)
         assert isinstance(stepped, SteppedMatcher)
-        stepped.inner, stepped.name = shared, step
-        if stepped.prior:
-            boxes = (find_checkpoint(run) / EXAMPLES_FILE).read_bytes()
-            stepped.prior = priors.setdefault(boxes, SharedMatcher(stepped.prior))
+        prior = stepped.prior
+        if prior is not None and checkpoint.folder is not None:
+            boxes = (checkpoint.folder / EXAMPLES_FILE).read_bytes()
+            prior = priors.setdefault(boxes, CachedMatcher(prior))
+        stepped = SteppedMatcher(inner, step, config, stepped.decision, prior)
+        stepped.name = step
         rows.append(stepped)
-    return [shared, *rows]
+    return rows
 
 
-def reference_rows(side: Side, seed: int) -> list[Matcher]:
+def reference_rows(side: TrainingSplit, seed: int) -> list[Matcher]:
     """The reference rows with their thresholds from the side's validation data, as the trained methods have theirs."""
     learned, held_out = choose_validation((*side.data, *side.also), side.validation)
-    rows = list(make_references(examples=geometry_examples(learned, seed), seed=seed).rows)
-    judge = build_validation(held_out, parse("paper:16"), seed)
-    for row, embedded in zip(rows, embed_sample_with(rows, judge.sample), strict=True):
-        if row.name in ("always-match", "same-class"):
-            continue
-        decision = fit_decision(row, embedded, judge.sample).decision
-        row.threshold, row.match_threshold = decision.threshold, decision.match_threshold
-    geometry = next(it for it in rows if isinstance(it, BoxGeometry))
-    strong = [it for it in rows if it.name in STEPPED_REFERENCES]
-    stepped = [it for inner in strong for it in fit_steps(inner, STEPS, judge.sample, prior=geometry)]
-    return [*rows, *stepped]
+    rows = make_references(examples=geometry_examples(learned, seed), seed=seed).rows
+    sample = build_validation(held_out, parse("paper:16"), seed).sample
+    fitted = fit_thresholds([row for row in rows if row.name not in CONSTANT], sample)
+    geometry = next(row for row in fitted if row.name == "box-geometry")
+    strong = [row for row in fitted if row.name in STEPPED_REFERENCES]
+    stepped = [row for inner in strong for row in fit_steps(inner, STEPS, sample, prior=geometry)]
+    return [*(row for row in rows if row.name in CONSTANT), *fitted, *stepped]
 
 
-def train_command(training: Training, side: Side, config: RunConfig, out: Path, start: str | Path | None = None) -> str:
+def train_command(
+    training: Training, side: TrainingSplit, config: TrainingConfig, out: Path, start: str | Path | None = None
+) -> str:
     """What a user would type for the same run; changes beyond steps, seed and variant go into a TOML file."""
-    data = " ".join(f"--data {it.path}" for it in learned_by(training, side))
-    held = "".join(f" --val {it.path}" for it in side.validation)
+    data = " ".join(f"--data {dataset.path}" for dataset in learned_by(training, side))
+    held = "".join(f" --val {dataset.path}" for dataset in side.validation)
     variant = training.changes.get("variant")
     more = f" --variant {variant}" if variant else ""
     more += f" --start {start}" if start else ""
@@ -263,6 +246,6 @@ def train_command(training: Training, side: Side, config: RunConfig, out: Path, 
     return f"{head} --seed {config.seed} --steps {config.steps} --out {out}{note}"
 
 
-def evaluate_command(row: Row, test: Test, perturb: str, seed: int, run: Path) -> str:
-    data = " ".join(str(it.path) for it in test.data)
-    return f"robustmat evaluate {data} --method {row.method} --checkpoint {run} --perturb {perturb} --seed {seed}"
+def evaluate_command(row: Row, test: EvaluationSplit, perturb: str, seed: int, run: Path) -> str:
+    data = " ".join(str(dataset.path) for dataset in test.data)
+    return f"robustmat evaluate {data} --checkpoint {run} --evidence {row.evidence} --perturb {perturb} --seed {seed}"

@@ -1,4 +1,4 @@
-"""A training run as a TOML file: which model, which losses, which data, how long."""
+"""A training run as a TOML file: which method, which network, which losses, how long."""
 
 from importlib import resources
 from pathlib import Path
@@ -10,17 +10,16 @@ from pydantic import (
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
+    SerializeAsAny,
     field_validator,
 )
 
-from robustmat.config import Config, nearest, parse, read_toml
+from robustmat.config import Config, merged, nearest, parse, read_toml
 from robustmat.errors import ConfigError
-from robustmat.models.presets import preset
-from robustmat.models.robustmat import ModelConfig
+from robustmat.methods import Trainable, find_method, method_names
 from robustmat.perturb import parse as parse_perturbation
 
 PRESETS = ("paper", "street", "street-real")
-MODEL_KEYS: dict[str, Any] = {"model": "street", "variant": "full", "changes": {}}
 
 
 class RunConfig(Config):
@@ -40,6 +39,10 @@ class RunConfig(Config):
     flip: bool = False
     validation_perturbation: str = "paper:16"
     seed: NonNegativeInt = 0
+    warm_start: bool = False  # from principal components and distances of the training patches, not from random numbers
+    # Features of photographs, or of chance with a distance on top, match real streets better before they have learned
+    # from simulated towns than after: tables then only initialise them there (`warm_start`).
+    learns_from_towns: bool = True
 
     @field_validator("perturbations", "validation_perturbation")
     @classmethod
@@ -53,46 +56,56 @@ class RunConfig(Config):
 
 
 class TrainingConfig(RunConfig):
-    """Everything that decides the weights but the data. Defaults are the paper's where it speaks."""
+    """Everything that decides the weights but the data: a run, a method, its network and its losses."""
 
-    model: ModelConfig
-    warm_start: bool = False  # from principal components and a distance, not from random numbers
-    graph_loss_weight: float = Field(default=0.5, ge=0, le=1)  # lambda
-    vertex_regularizer: NonNegativeFloat = 0.0  # weight of the ODE's output-input quotient
-    graph_regularizer: NonNegativeFloat = 0.0  # weight of the PDE's
-    triplet_weight: NonNegativeFloat = 0.0
-    triplet_margin: PositiveFloat = 0.5
-    contrastive_weight: NonNegativeFloat = 0.0
-    temperature: PositiveFloat = 0.1  # of the contrastive term
-    # Heads: all that compares vertex embeddings, which stay as they are. Weights: how much each evidence counts.
-    learns: Literal["all", "heads", "weights"] = "all"
-    weighs_unlearned: bool = True  # false where embeddings are at home and would always be trusted more
-    joint_weight: NonNegativeFloat = 1.0  # of the joint diffusion's loss, where the model has one
-    unplaced_share: float = Field(default=0.25, ge=0, le=1)  # of frame pairs whose joint diffusion sees pixels alone
-    matched_share: float = Field(default=0.5, gt=0, lt=1)  # of the loss's total weight, whatever the counts
-
-    @property
-    def effective_graph_loss_weight(self) -> float:
-        """Lambda, but a comparison that the model's score leaves out is not trained either."""
-        return {"both": self.graph_loss_weight, "vertex": 0.0, "graph": 1.0}[self.model.score]
+    method: str
+    model: SerializeAsAny[Config]
+    objective: SerializeAsAny[Config]
 
 
 def load_training_config(name: str | Path, changes: dict[str, Any] | None = None) -> TrainingConfig:
-    """A shipped training configuration by name, or a TOML file.
+    """A shipped training configuration or a method by name, or a TOML file; `changes` are laid over it.
 
-    In the file, `model` names a preset, `variant` one of the ablation's, and `[changes]` overrides single
-    model keys; all else are `TrainingConfig`'s own keys.
+    In the file, `method` names the method (`robustmat` unless given), `preset` one of its named networks, `variant` one
+    of its ablations; `[model]` changes single keys of the network, `[objective]` of the losses; all else are the run's
+    own keys. What is not said is as the method has it.
     """
+    values = merged(_read(name), changes or {})
+    method = values.pop("method", "robustmat")
+    if not isinstance(method, str):
+        raise ConfigError(f"{name}: method must be a name, found {method!r}")
+    learning = find_method(method).learning
+    values = merged(dict(learning.run), values)
+    model = _model_values(learning, method, values.pop("preset", None), values.pop("variant", None))
+    sections = {key: values.pop(key, {}) for key in ("model", "objective")}
+    for key, section in sections.items():
+        if not isinstance(section, dict):
+            raise ConfigError(f"{name}: [{key}] must be a table of keys, found {section!r}")
+    parts = {
+        "model": parse(learning.config, merged(model, sections["model"]), f"{name}: model"),
+        "objective": parse(learning.settings, sections["objective"], f"{name}: objective"),
+    }
+    return parse(TrainingConfig, {**values, "method": method, **parts}, str(name))
+
+
+def _read(name: str | Path) -> dict[str, Any]:
     path = Path(name)
     if str(name) in PRESETS:
         path = Path(str(resources.files(__package__))) / "presets" / f"{name}.toml"
     elif not path.is_file():
-        raise ConfigError(
-            f"no training configuration '{name}': neither a TOML file nor a name ({nearest(str(name), list(PRESETS))})"
-        )
-    values = read_toml(path) | (changes or {})
-    name, variant, changed = (values.pop(it, default) for it, default in MODEL_KEYS.items())
-    if not (isinstance(name, str) and isinstance(variant, str) and isinstance(changed, dict)):
-        raise ConfigError(f"{path}: model and variant are names, changes is a table such as [changes.vertex]")
-    model = preset(name, variant, changed, str(path))
-    return parse(TrainingConfig, {"model": model, **values}, str(path))
+        if str(name) in method_names():
+            return {"method": str(name)}
+        hint = nearest(str(name), [*PRESETS, *method_names()])
+        raise ConfigError(f"no training configuration '{name}': neither a TOML file nor a name ({hint})")
+    return read_toml(path)
+
+
+def _model_values(learning: Trainable, method: str, preset: Any, variant: Any) -> dict[str, Any]:
+    """The keys of a named network in one of its variants."""
+    for kind, given, known in (("preset", preset, learning.presets), ("variant", variant, learning.variants)):
+        if given is not None and given not in known:
+            hint = nearest(str(given), list(known)) if known else "it has none"
+            raise ConfigError(f"{method} has no {kind} '{given}' ({hint})")
+    chosen = preset or next(iter(learning.presets), None)
+    values = learning.presets[chosen]() if chosen else {}
+    return merged(values, learning.variants[variant]) if variant else values

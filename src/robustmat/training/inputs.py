@@ -1,4 +1,4 @@
-"""What runs learn from and are judged by: cut patches and perturbed validation frames, made once for the same data."""
+"""What runs learn from and are measured by: patches and perturbed validation frames, made once for the same data."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -9,11 +9,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from robustmat.dataset.batches import PatchBank, Progress, build_bank
+from robustmat.dataset.batches import PatchBank, build_bank
 from robustmat.dataset.store import LandmarkDataset
 from robustmat.features.patches import PatchConfig, to_input
 from robustmat.perturb import parse as parse_perturbation
-from robustmat.training.config import RunConfig
+from robustmat.progress import Progress
+from robustmat.training.config import RunConfig, TrainingConfig
 from robustmat.training.validation import ValidationSet, build_validation
 
 KEPT = 2  # banks: rivals share one, RobustMat's crops are others; all are too large to keep
@@ -24,27 +25,19 @@ class Inputs:
     """Makes what runs need and keeps the newest: cutting takes as long as a short training."""
 
     banks: dict[Any, PatchBank] = field(default_factory=dict)
-    judges: dict[Any, ValidationSet] = field(default_factory=dict)
+    validations: dict[Any, ValidationSet] = field(default_factory=dict)
 
-    def bank(
-        self,
-        config: RunConfig,
-        patch: PatchConfig,
-        num_neighbors: int,
-        include_center: bool,
-        datasets: Sequence[LandmarkDataset],
-        progress: Progress,
-    ) -> PatchBank:
+    def bank(self, config: TrainingConfig, datasets: Sequence[LandmarkDataset], progress: Progress) -> PatchBank:
+        patch, neighborhood = config.model.patch, config.model.neighborhood  # type: ignore[attr-defined]
         views = config.perturbations, config.views, config.jitter, config.seed
-        key = patch, num_neighbors, include_center, views, _facts(datasets)
+        key = patch, neighborhood, views, _facts(datasets)
         if key not in self.banks:
-            perturbations = [parse_perturbation(it) for it in config.perturbations]
             made = build_bank(
                 datasets,
                 patch,
-                num_neighbors,
-                include_center,
-                perturbations,
+                neighborhood[0],
+                neighborhood[1],
+                [parse_perturbation(name) for name in config.perturbations],
                 config.views,
                 config.jitter,
                 config.seed,
@@ -53,12 +46,12 @@ class Inputs:
             _keep(self.banks, key, made)
         return self.banks[key]
 
-    def judge(self, config: RunConfig, datasets: Sequence[LandmarkDataset], progress: Progress) -> ValidationSet:
+    def validation(self, config: RunConfig, datasets: Sequence[LandmarkDataset], progress: Progress) -> ValidationSet:
         key = (config.validation_perturbation, config.seed, _facts(datasets))
-        if key not in self.judges:
+        if key not in self.validations:
             perturbation = parse_perturbation(config.validation_perturbation)
-            _keep(self.judges, key, build_validation(datasets, perturbation, config.seed, progress))
-        return self.judges[key]
+            _keep(self.validations, key, build_validation(datasets, perturbation, config.seed, progress))
+        return self.validations[key]
 
 
 def some_patches(bank: PatchBank, patch: PatchConfig, seed: int, count: int = 1024) -> Tensor:
@@ -75,7 +68,7 @@ def some_patches(bank: PatchBank, patch: PatchConfig, seed: int, count: int = 10
 
 def _facts(datasets: Sequence[LandmarkDataset]) -> tuple[Any, ...]:
     """What tells data sets apart within one process, parts of a split drive included."""
-    return tuple((it.path, it.name, tuple(frame.name for frame in it.frames)) for it in datasets)
+    return tuple((one.path, one.name, tuple(frame.name for frame in one.frames)) for one in datasets)
 
 
 def _keep(kept: dict[Any, Any], key: Any, made: Any) -> None:

@@ -10,6 +10,7 @@ import logging
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +21,23 @@ from lightning.pytorch.callbacks import TQDMProgressBar
 from lightning.pytorch.loggers import TensorBoardLogger
 from torch.utils.data import DataLoader, IterableDataset
 
-from robustmat.dataset.batches import Batch, PatchBank, Progress, draw_batch
+from robustmat.checkpoints.load import from_checkpoint
+from robustmat.checkpoints.store import Checkpoint, Provenance, load_checkpoint, save_checkpoint
+from robustmat.dataset.batches import Batch, PatchBank, draw_batch
 from robustmat.dataset.splits import split_last_third
 from robustmat.dataset.store import LandmarkDataset
-from robustmat.errors import ConfigError, DataError
+from robustmat.errors import DataError
 from robustmat.files import read_json, replacing, write_json
-from robustmat.fitting.references import geometry_examples, write_examples
-from robustmat.models.robustmat import RobustMat
-from robustmat.models.weights import Checkpoint, Decision, Provenance, save_checkpoint
+from robustmat.fitting.competition import fit_steps
+from robustmat.fitting.references import geometry_examples
+from robustmat.matching.decision import Decision
+from robustmat.methods import find_method
+from robustmat.methods.box_geometry import fit_box_geometry, read_examples, write_examples
+from robustmat.progress import Progress, silent
 from robustmat.training.config import RunConfig, TrainingConfig
 from robustmat.training.inputs import Inputs, some_patches
 from robustmat.training.module import TrainingModule
-from robustmat.training.validation import validate
+from robustmat.training.validation import ValidationSet, validate
 
 
 def train(
@@ -60,29 +66,42 @@ def train(
     facts = Provenance(licence=licence, terms=terms, command=command, seed=config.seed)
     provenance = learned_from(facts, training, held_out, start.provenance if start else None)
     record = check_run(out, config, provenance, resume)
-    show: Progress = progress or (lambda items: items)
+    show = progress or silent
     inputs = inputs or Inputs()
-    graph = config.model.graph
-    bank = inputs.bank(config, config.model.patch, graph.num_neighbors, graph.include_center, training, show)
-    judge = inputs.judge(config, held_out, show)
+    bank = inputs.bank(config, training, show)
+    held = inputs.validation(config, held_out, show)
     with torch.random.fork_rng():
         torch.manual_seed(config.seed)
-        module = TrainingModule(config)
+        module = TrainingModule(config, bank)
     if start:
-        load_weights(module.model, start)
+        module.network.start_from(start.network, start.name)
     elif config.warm_start:
-        module.model.warm_start(some_patches(bank, config.model.patch, config.seed))
+        module.network.warm_start(some_patches(bank, module.network.config.patch, config.seed))
 
     def save(folder: str, decisions: dict[str, Decision], steps: int) -> None:
         came_from = provenance.model_copy(update={"steps": steps})
-        save_checkpoint(out / folder, Checkpoint(out.name, module.model, decisions, came_from))
+        save_checkpoint(out / folder, Checkpoint(out.name, config.method, module.network, decisions, came_from))
 
-    keeper = KeepBest(config, lambda: validate(module.model, judge), save, out)
+    keeper = KeepBest(config, lambda: validate(module.network, held), save, out)
     fit(module, bank, keeper, config, out, record, resume=resume, device=device, bar=progress is not None)
     examples = geometry_examples(training, config.seed)
     for folder in ("best", "final"):
         write_examples(out / folder, examples)
+    add_steps(out / "best", held)
     return out / "best"
+
+
+def add_steps(folder: Path, validation: ValidationSet) -> None:
+    """Fit every step that the method can take on top of a checkpoint on the validation data, and store it there."""
+    checkpoint = load_checkpoint(folder)
+    steps = find_method(checkpoint.method).learning.steps
+    examples = read_examples(folder)
+    if not steps or examples is None:
+        return
+    prior = fit_box_geometry(examples, checkpoint.provenance.seed or 0)
+    fitted = fit_steps(from_checkpoint(checkpoint), steps, validation.sample, prior=prior)
+    decisions = checkpoint.decisions | {one.step: one.decision for one in fitted}
+    save_checkpoint(folder, replace(checkpoint, decisions=decisions, steps={one.step: one.config for one in fitted}))
 
 
 def learned_from(
@@ -92,21 +111,9 @@ def learned_from(
     start: Provenance | None,
 ) -> Provenance:
     """The facts of a run with its drives; those of the checkpoint that it starts from count as trained on."""
-    seen = {it.name for it in training} | set(start.drives if start else ())
-    drives = {"drives": tuple(sorted(seen)), "validation_drives": tuple(sorted({it.name for it in held_out}))}
+    seen = {dataset.name for dataset in training} | set(start.drives if start else ())
+    drives = {"drives": tuple(sorted(seen)), "validation_drives": tuple(sorted({dataset.name for dataset in held_out}))}
     return facts.model_copy(update=drives)
-
-
-def load_weights(model: RobustMat, start: Checkpoint) -> None:
-    """Begin with the weights of a checkpoint that sees the same patches; parts that it lacks begin anew."""
-    own, given = model.state_dict(), start.model.state_dict()
-    fitting = {key: it for key, it in given.items() if key in own and own[key].shape == it.shape}
-    if start.model.config.patch != model.config.patch or "vertex.project.weight" not in fitting:
-        raise ConfigError(
-            f"checkpoint '{start.name}' has another model configuration than this training: start from a checkpoint "
-            "that was trained with the same [model], or leave --start out"
-        )
-    model.load_state_dict(own | fitting)
 
 
 def fit(
@@ -212,18 +219,18 @@ class KeepBest(lightning.Callback):
     """Every `validate_every` steps, validates, keeps the checkpoint with the best ROC AUC, and saves where we are.
 
     Args:
-        judge: gives the decisions and metrics of the model as it is.
+        validate: gives the decisions and metrics of the network as it is.
         save: writes a checkpoint: its folder's name, the decisions, the steps.
     """
 
     def __init__(
         self,
         config: RunConfig,
-        judge: Callable[[], tuple[dict[str, Decision], dict[str, float]]],
+        validate: Callable[[], tuple[dict[str, Decision], dict[str, float]]],
         save: Callable[[str, dict[str, Decision], int], None],
         out: Path,
     ) -> None:
-        self.config, self.judge, self.save, self.out = config, judge, save, out
+        self.config, self.validate, self.save, self.out = config, validate, save, out
         self.best_roc_auc = -1.0
 
     def state_dict(self) -> dict[str, Any]:
@@ -245,7 +252,7 @@ class KeepBest(lightning.Callback):
 
     def keep(self, step: int) -> dict[str, float]:
         """Validate, and write the checkpoint if it is the best one or the last one."""
-        decisions, metrics = self.judge()
+        decisions, metrics = self.validate()
         if metrics["roc_auc"] >= self.best_roc_auc:  # of equals, the one that has trained longer
             self.best_roc_auc = metrics["roc_auc"]
             self.save("best", decisions, step)

@@ -8,7 +8,7 @@ from robustmat.config import merged, nearest, parse, read_toml
 from robustmat.errors import ConfigError
 from robustmat.models.robustmat import ModelConfig
 
-PRESETS = ("paper", "street")
+PRESETS = ("street", "paper")  # the first is the default
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "full": {},
@@ -19,6 +19,12 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 
 
+def preset_values(name: str) -> dict[str, Any]:
+    """The keys of a named configuration, as its file has them."""
+    with resources.as_file(resources.files(__package__) / f"{name}.toml") as path:
+        return read_toml(Path(path))
+
+
 def preset(
     name: str, variant: str = "full", changes: dict[str, Any] | None = None, where: str | None = None
 ) -> ModelConfig:
@@ -26,6 +32,5 @@ def preset(
     for kind, given, known in (("model", name, PRESETS), ("variant", variant, tuple(VARIANTS))):
         if given not in known:
             raise ConfigError(f"unknown {kind} '{given}' ({nearest(given, list(known))})")
-    with resources.as_file(resources.files(__package__) / f"{name}.toml") as path:
-        values = read_toml(Path(path))
-    return parse(ModelConfig, merged(merged(values, VARIANTS[variant]), changes or {}), where or f"model '{name}'")
+    values = merged(merged(preset_values(name), VARIANTS[variant]), changes or {})
+    return parse(ModelConfig, values, where or f"model '{name}'")

@@ -1,0 +1,138 @@
+"""The one way to a matcher: by the name of a shipped checkpoint, of a method that needs no training, or by a folder."""
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from robustmat.checkpoints.store import (
+    EXPORTED,
+    Checkpoint,
+    CheckpointHeader,
+    Provenance,
+    find_checkpoint,
+    load_checkpoint,
+    read_header,
+)
+from robustmat.config import nearest
+from robustmat.errors import ConfigError
+from robustmat.matching.manifest import is_export
+from robustmat.matching.matcher import Matcher
+from robustmat.methods import find_method, method_names
+
+if TYPE_CHECKING:
+    from robustmat.matching.onnx import OnnxMatcher
+
+RUNTIMES = ("auto", "torch", "onnx", "onnx-int8")
+
+
+def load(
+    name: str | Path = "street",
+    *,
+    runtime: str = "auto",
+    device: str = "cpu",
+    evidence: str | None = None,
+    same_category: bool = True,
+) -> Matcher:
+    """A matcher, ready to embed and match.
+
+    Args:
+        name: a shipped checkpoint (`street`), a checkpoint's or a training run's folder, a folder of exported files, or
+            a method that needs no training (`root-sift`).
+        runtime: `torch`, `onnx`, `onnx-int8`; `auto` takes torch where it is installed and onnxruntime where it is not.
+        device: where torch computes: `cpu`, `cuda`, ...
+        evidence: what a score may know: `pair`, `frames`, `placement`, or a step on top of a rival (`competition`);
+            the most that the checkpoint knows, unless given.
+        same_category: match signs with signs and poles with poles only.
+    """
+    if runtime not in RUNTIMES:
+        raise ConfigError(f"unknown runtime '{runtime}' ({nearest(runtime, list(RUNTIMES))})")
+    if str(name) in method_names() and not Path(name).is_dir():
+        return untrained_matcher(str(name))
+    if is_export(name):
+        if runtime == "torch":
+            raise ConfigError(f"{name} is an ONNX export: leave --runtime out, or give its checkpoint")
+        return _exported(Path(name), runtime, evidence, same_category)
+    folder = find_checkpoint(name)
+    if runtime == "auto":
+        runtime = "torch" if find_spec("torch") else "onnx"
+    if runtime == "torch":
+        return from_checkpoint(load_on(name, device), evidence, same_category=same_category)
+    read_header(folder)  # says what is wrong with the checkpoint, and its terms
+    if not is_export(folder / EXPORTED):
+        raise ConfigError(
+            f"'{name}' brings no exported files: run `robustmat export onnx --checkpoint {name} --out DIR` where torch "
+            "is installed and give DIR, or install torch: pip install 'robustmat[torch]'"
+        )
+    return _exported(folder / EXPORTED, runtime, evidence, same_category)
+
+
+def load_on(name: str | Path, device: str) -> Checkpoint:
+    """A checkpoint with its network on a device."""
+    if not find_spec("torch"):
+        raise ConfigError("torch is not installed: pip install 'robustmat[torch]', or leave the runtime to onnxruntime")
+    import torch
+
+    checkpoint = load_checkpoint(name)
+    try:
+        checkpoint.network.to(torch.device(device))
+    except (RuntimeError, AssertionError) as problem:
+        reason = str(problem).splitlines()[0]
+        raise ConfigError(f"device '{device}' cannot be used here ({reason}): choose cpu") from None
+    return checkpoint
+
+
+def from_checkpoint(checkpoint: Checkpoint, evidence: str | None = None, *, same_category: bool = True) -> Matcher:
+    """The matcher of a checkpoint: its network by itself, or with a step on top of it."""
+    from robustmat.matching.network import NetworkMatcher
+
+    known = (*checkpoint.network.evidence, *checkpoint.steps)
+    evidence = evidence or checkpoint.network.evidence[-1]
+    if evidence not in known:
+        hint = nearest(evidence, list(known))
+        raise ConfigError(f"checkpoint '{checkpoint.name}' cannot score by evidence '{evidence}' ({hint})")
+    own = evidence if evidence in checkpoint.network.evidence else checkpoint.network.evidence[-1]
+    matcher = NetworkMatcher(
+        checkpoint.name,
+        checkpoint.network,
+        checkpoint.decisions[own],
+        evidence=own,
+        fingerprint=checkpoint.fingerprint,
+        same_category=same_category,
+    )
+    return matcher if own == evidence else with_step(checkpoint, matcher, evidence)
+
+
+def with_step(checkpoint: Checkpoint, matcher: Matcher, step: str) -> Matcher:
+    """A step that was fitted on top of a checkpoint, on top of its matcher."""
+    from robustmat.matching.steps import SteppedMatcher
+    from robustmat.methods.box_geometry import fit_box_geometry, read_examples
+
+    prior = None
+    if step == "placement":
+        examples = read_examples(checkpoint.folder) if checkpoint.folder else None
+        if examples is None:
+            raise ConfigError(f"checkpoint '{checkpoint.name}' lacks its box geometry: finish its training (--resume)")
+        prior = fit_box_geometry(examples, checkpoint.provenance.seed or 0)
+    return SteppedMatcher(matcher, step, checkpoint.steps[step], checkpoint.decisions[step], prior)
+
+
+def untrained_matcher(name: str) -> Matcher:
+    """A method that needs no training, with its default threshold."""
+    make = find_method(name).matcher
+    if make is None:
+        raise ConfigError(f"{name} has to be trained first (`robustmat train {name} ...`): give the folder of its run")
+    return make()
+
+
+def describe_source(name: str | Path) -> tuple[str, Provenance]:
+    """The method behind a name that `load` takes, and where its weights come from."""
+    if str(name) in method_names() and not Path(name).is_dir():
+        return str(name), Provenance()
+    header: CheckpointHeader = read_header(find_checkpoint(name))
+    return header.method, header.provenance
+
+
+def _exported(folder: Path, runtime: str, evidence: str | None, same_category: bool) -> "OnnxMatcher":
+    from robustmat.matching.onnx import OnnxMatcher
+
+    return OnnxMatcher(folder, evidence=evidence, same_category=same_category, int8=runtime == "onnx-int8")

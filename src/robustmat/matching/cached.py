@@ -1,0 +1,28 @@
+"""One matcher under several steps: it embeds a frame and scores a frame pair once for all that ask in turn."""
+
+from robustmat.matching.embedded import EmbeddedFrame
+from robustmat.matching.matcher import Matcher
+from robustmat.types import Array, Frame
+
+
+class CachedMatcher(Matcher):
+    """Remembers the last embedded frame, and the scores of every frame pair that it was asked for."""
+
+    def __init__(self, inner: Matcher) -> None:
+        self.inner, self.name, self.fingerprint = inner, inner.name, inner.fingerprint
+        self.decision, self.evidence, self.same_category = inner.decision, inner.evidence, inner.same_category
+        self.last: tuple[Frame, EmbeddedFrame] | None = None
+        self.scores: dict[tuple[int, ...], tuple[EmbeddedFrame, EmbeddedFrame, Array]] = {}
+
+    def embed(self, frame: Frame) -> EmbeddedFrame:
+        if self.last is None or self.last[0] is not frame:
+            self.last = frame, self.inner.embed(frame)
+        return self.last[1]
+
+    def score(self, a: EmbeddedFrame, b: EmbeddedFrame) -> Array:
+        # Steps put arrays of their own beside these, so the frames are told apart by the arrays themselves; the frames
+        # are kept, or an identity would be given to another array.
+        key = tuple(id(array) for frame in (a, b) for name, array in frame.arrays.items() if "." not in name)
+        if key not in self.scores or not key:
+            self.scores[key] = a, b, self.inner.score(a, b)
+        return self.scores[key][2]

@@ -1,0 +1,68 @@
+"""A network as a matcher: torch."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from robustmat.features.frame import frame_features
+from robustmat.features.patches import to_input
+from robustmat.matching.decision import Decision
+from robustmat.matching.embedded import EmbeddedFrame
+from robustmat.matching.matcher import Matcher, checked_pixels
+from robustmat.types import Array, Frame
+
+if TYPE_CHECKING:
+    from robustmat.models.network import Network
+
+
+class NetworkMatcher(Matcher):
+    """Matches on whatever device the network is on; its mode and weights stay as the caller left them."""
+
+    def __init__(
+        self,
+        name: str,
+        network: "Network",
+        decision: Decision,
+        *,
+        evidence: str = "pair",
+        fingerprint: str = "",
+        same_category: bool = True,
+    ) -> None:
+        self.name, self.network, self.decision = name, network, decision
+        self.evidence, self.fingerprint, self.same_category = evidence, fingerprint, same_category
+
+    def embed(self, frame: Frame) -> EmbeddedFrame:
+        config = self.network.config
+        found = frame_features(frame, checked_pixels(frame), config.patch, config.neighborhood)
+        arrays = (to_input(found.patches, config.patch), found.index, found.mask, found.placement)
+        with inference(self.network) as device:
+            described = self.network.describe(*(torch.from_numpy(array).to(device) for array in arrays))
+        numbers = {name: tensor.cpu().numpy() for name, tensor in described.items()}
+        return EmbeddedFrame(frame.landmarks, numbers, self.fingerprint, frame.name, frame)
+
+    def score(self, a: EmbeddedFrame, b: EmbeddedFrame) -> Array:
+        if not a.landmarks or not b.landmarks:
+            return np.zeros((len(a.landmarks), len(b.landmarks)))
+        with inference(self.network) as device:
+            first, second = (
+                {name: torch.from_numpy(array).to(device) for name, array in frame.arrays.items()} for frame in (a, b)
+            )
+            score = self.network.score_pairs(first, second, self.evidence)
+        return score.cpu().numpy().astype(np.float64)
+
+
+@contextmanager
+def inference(network: "Network") -> Iterator[torch.device]:
+    """Evaluation mode without gradients, and the caller's mode again afterwards; gives the network's device."""
+    training = network.training
+    if training:
+        network.eval()
+    try:
+        with torch.inference_mode():
+            yield next(network.parameters()).device
+    finally:
+        if training:
+            network.train()

@@ -1,0 +1,103 @@
+"""Match with exported files: onnxruntime, numpy and OpenCV; torch is not needed and not imported."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robustmat.config import nearest
+from robustmat.errors import ConfigError, WeightsError
+from robustmat.features.frame import frame_features
+from robustmat.matching.embedded import EmbeddedFrame
+from robustmat.matching.manifest import read_manifest
+from robustmat.matching.matcher import Matcher, checked_pixels
+from robustmat.types import Array, Frame
+
+if TYPE_CHECKING:
+    from onnxruntime import InferenceSession
+
+
+class OnnxMatcher(Matcher):
+    """What `robustmat export onnx` wrote, as a matcher; embedded frames may be swapped with torch's.
+
+    Args:
+        folder: the export.
+        evidence: what a score may know: `pair`, `frames` or `placement`; all that the model can, unless given.
+        same_category: match signs with signs and poles with poles only; scores are not changed by it.
+        int8: run the parts that also exist in eight bits in eight bits.
+        threads: of onnxruntime; as many as there are cores, unless given.
+    """
+
+    def __init__(
+        self,
+        folder: Path | str,
+        *,
+        evidence: str | None = None,
+        same_category: bool = True,
+        int8: bool = False,
+        threads: int | None = None,
+    ) -> None:
+        self.folder = Path(folder)
+        self.manifest = read_manifest(folder)
+        known = list(self.manifest.decisions)
+        self.evidence = evidence or known[-1]
+        if self.evidence not in known:
+            hint = nearest(self.evidence, known)
+            raise ConfigError(f"the export in {folder} cannot score by evidence '{evidence}' ({hint})")
+        if int8 and not self.manifest.int8:
+            raise WeightsError(f"{folder} holds no int8 files: export again with --int8")
+        self.name = self.manifest.checkpoint + (" (int8)" if int8 else "")
+        # Eight bits round a little differently: scores stay comparable, so both may be matched with each other.
+        self.fingerprint = self.manifest.fingerprint
+        self.decision = self.manifest.decisions[self.evidence]
+        self.same_category = same_category
+        parts = self.manifest.parts | (self.manifest.int8 if int8 else {})
+        wanted = [name for name in parts if name in ("vertex", "graph", f"score_{self.evidence}")]
+        self._parts = {name: parts[name] for name in wanted}
+        self._sessions = {name: open_session(self.folder / parts[name].file, threads) for name in wanted}
+
+    def embed(self, frame: Frame) -> EmbeddedFrame:
+        manifest = self.manifest
+        neighborhood = manifest.num_neighbors, manifest.include_center
+        found = frame_features(frame, checked_pixels(frame), manifest.patch, neighborhood)
+        vertex, graph = (np.zeros((0, size), np.float32) for size in (manifest.vertex_numbers, manifest.graph_numbers))
+        if frame.landmarks:
+            vertex = self._run("vertex", patches=found.patches)
+            graph = np.zeros_like(vertex)
+            if "graph" in self._parts:
+                graph = self._run("graph", vertex=vertex, index=found.index, mask=found.mask)
+        arrays = {"vertex": vertex, "graph": graph, "placement": found.placement}
+        return EmbeddedFrame(frame.landmarks, arrays, self.fingerprint, frame.name, frame)
+
+    def score(self, a: EmbeddedFrame, b: EmbeddedFrame) -> Array:
+        if not a.landmarks or not b.landmarks:
+            return np.zeros((len(a.landmarks), len(b.landmarks)))
+        known = {
+            f"{name}_{side}": array for side, frame in (("a", a), ("b", b)) for name, array in frame.arrays.items()
+        }
+        part = f"score_{self.evidence}"
+        score = self._run(part, **{name: known[name] for name in self._parts[part].inputs})
+        return score.astype(np.float64)
+
+    def _run(self, part: str, **inputs: NDArray[Any]) -> NDArray[np.float32]:
+        (found,) = self._sessions[part].run(None, inputs)
+        return np.asarray(found)
+
+
+def open_session(path: Path, threads: int | None = None) -> "InferenceSession":
+    """An ONNX file ready to run on the CPU."""
+    try:
+        import onnxruntime
+    except ModuleNotFoundError:
+        raise ConfigError("onnxruntime is not installed: pip install onnxruntime") from None
+
+    options = onnxruntime.SessionOptions()
+    if threads is not None:
+        options.intra_op_num_threads = threads
+    if not path.is_file():
+        raise WeightsError(f"ONNX file not found: {path}; copy it beside its export.json, or export again")
+    try:
+        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as problem:  # onnxruntime's own exceptions share no base of theirs
+        raise WeightsError(f"ONNX file cannot be read: {path}: {problem}; export again") from None
