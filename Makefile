@@ -3,20 +3,25 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 export CUBLAS_WORKSPACE_CONFIG := :4096:8
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
 
-setup: .venv/ready  ## create .venv with the pinned dependencies
-
-.venv/ready: pyproject.toml constraints.txt
+.venv/base: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(PIP) --editable .
 	@touch $@
 
-demo: setup  ## drive a simulated street twice, match two frames, write demo-output/report.html
+.venv/ready: .venv/base
+	$(PIP) --editable '.[dev]'
+	@touch $@
+
+setup: .venv/ready  ## create .venv with everything for development, pinned
+
+demo: .venv/base  ## drive a simulated street twice, match two frames, write demo-output/report.html
 	$(BIN)/robustmat demo --out demo-output
 
 test: setup  ## run the test suite (about five minutes on two cores)
