@@ -113,7 +113,7 @@ def test_like_energies_speak_for_one_object(evidence: str) -> None:
     torch.manual_seed(0)
     config = small()
     model = RobustMat(config).eval()
-    dim, numbers = config.vertex.embedding_dim, config.vertex.numbers
+    dim, numbers = config.vertex.embedding_dim, config.vertex.descriptor_dim
     vertex = torch.cat([torch.randn(3, dim), torch.nn.functional.normalize(torch.rand(3, numbers - dim), dim=1)], dim=1)
     graph, placement = torch.randn(3, dim), torch.randn(3, 10)
     other = vertex.clone()

@@ -11,8 +11,8 @@ from scipy.special import log_softmax
 
 from robustmat.errors import ConfigError
 from robustmat.evaluation.metrics import best_match_threshold
-from robustmat.features.placement import BOX_NUMBERS, mirrored_placements, placements
-from robustmat.models.joint import AcrossFrames, Assignment, JointConfig, JointDiffusion, pair_numbers
+from robustmat.features.placement import BOX_DIM, mirrored_placements, placements
+from robustmat.models.joint import AcrossFrames, Assignment, JointConfig, JointDiffusion, pair_encoding
 from robustmat.models.presets import preset
 from robustmat.models.losses import assignment_loss
 from robustmat.types import AMBIGUOUS, Camera, Landmark, MATCHED, UNMATCHED
@@ -44,8 +44,8 @@ def test_placements_tell_direction_size_and_category() -> None:
     assert pole[0] * 0.5 == pytest.approx((110 - 310) / 500)  # right of the axis, as a tangent
     assert sign[2] > pole[2]  # wider
     assert sign[3] < pole[3]  # lower
-    assert pole[BOX_NUMBERS:].tolist() == [0, 0, 1, 0]
-    assert sign[BOX_NUMBERS:].tolist() == [1, 0, 0, 0]
+    assert pole[BOX_DIM:].tolist() == [0, 0, 1, 0]
+    assert sign[BOX_DIM:].tolist() == [1, 0, 0, 0]
 
 
 def test_a_mirrored_placement_is_the_placement_in_the_mirrored_frame() -> None:
@@ -150,7 +150,7 @@ def boxes_of(places: np.ndarray, camera_at: float) -> list[Landmark]:
 def test_a_landmark_leaves_the_center_as_it_grows() -> None:
     places = np.array([[4.0, 0.5, 20.0], [-3.0, 0.2, 30.0], [6.0, -1.0, 25.0]])
     seen = [boxes_of(places, at) for at in (0.0, 8.0)]
-    numbers = pair_numbers(torch.from_numpy(placements([*seen[0], *seen[1]], camera(), 600, 200)))
+    numbers = pair_encoding(torch.from_numpy(placements([*seen[0], *seen[1]], camera(), 600, 200)))
     expansion = numbers[..., 18:24].abs().amax(dim=-1)[:3, 3:]  # by width and by height
     assert expansion.diagonal().max() < 1e-4
     assert expansion[~torch.eye(3, dtype=torch.bool)].min() > 0.1

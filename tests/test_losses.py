@@ -8,7 +8,7 @@ from models_for_tests import seeded, small
 from robustmat.types import AMBIGUOUS, MATCHED, UNMATCHED
 from robustmat.dataset.batches import Batch, FramePair
 from robustmat.errors import ConfigError
-from robustmat.features.placement import PLACEMENT_NUMBERS
+from robustmat.features.placement import PLACEMENT_DIM
 from robustmat.models.robustmat import PairLogits
 from robustmat.models.vertex import Evolved
 from robustmat.training.config import TrainingConfig
@@ -135,7 +135,7 @@ def two_frame_batch() -> Batch:
     index = np.array([[1], [2], [0], [4], [3]])
     return Batch(
         patches=rng.integers(0, 256, (5, 16, 16, 6)).astype(np.uint8),
-        placement=rng.normal(size=(5, PLACEMENT_NUMBERS)).astype(np.float32),
+        placement=rng.normal(size=(5, PLACEMENT_DIM)).astype(np.float32),
         index=index,
         mask=np.ones((5, 1), bool),
         pairs=(FramePair(slice(0, 3), slice(3, 5), label),),

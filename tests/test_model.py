@@ -6,7 +6,7 @@ import torch
 from scipy.special import expit
 
 from models_for_tests import ALL_CONFIGS, seeded, small
-from robustmat.features.placement import PLACEMENT_NUMBERS
+from robustmat.features.placement import PLACEMENT_DIM
 from robustmat.matching.matcher import embed_landmarks
 from robustmat.models.presets import preset
 from robustmat.models.robustmat import Embeddings, ModelConfig, PairLogits, RobustMat
@@ -123,7 +123,7 @@ def test_every_parameter_gets_a_finite_gradient(config: ModelConfig) -> None:
     model = seeded(config).train()
     patches = patches_of(config, 6)
     index = torch.tensor([[1, 2], [0, 2], [0, 1], [4, 5], [3, 5], [3, 4]])
-    placement = torch.randn(6, PLACEMENT_NUMBERS)
+    placement = torch.randn(6, PLACEMENT_DIM)
     embeddings = model.embed(patches, index, torch.ones(6, 2, dtype=torch.bool), placement)
     sum(model.match_score(embeddings, embeddings, it).square().sum() for it in config.evidence).backward()
     for name, parameter in model.named_parameters():
@@ -138,7 +138,7 @@ def test_every_parameter_gets_a_finite_gradient(config: ModelConfig) -> None:
 def test_frames_with_few_landmarks_embed(count: int, center: bool, solver: str) -> None:
     model = seeded(small(graph={"include_center": center, "pooling": "mean", "solver": {"name": solver}}))
     embeddings = embedded(model, 0, LANDMARKS[:count])
-    assert embeddings.vertex.shape == (count, model.config.vertex.numbers)
+    assert embeddings.vertex.shape == (count, model.config.vertex.descriptor_dim)
     assert embeddings.graph.shape == (count, 16)
     assert embeddings.graph.isfinite().all()
     with torch.inference_mode():

@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 
 from models_for_tests import ALL_CONFIGS, small, untrained
 from robustmat.errors import ConfigError, RobustMatError, TermsWarning, WeightsError
-from robustmat.features.placement import PLACEMENT_NUMBERS
+from robustmat.features.placement import PLACEMENT_DIM
 from robustmat.models.presets import preset
 from robustmat.models.robustmat import ModelConfig
 from robustmat.checkpoints.store import Decision, Provenance, load_checkpoint, save_checkpoint
@@ -33,7 +33,7 @@ def test_saving_and_loading_gives_the_same_scores(config: ModelConfig, tmp_path:
     saved = untrained(config, DECISION)
     loaded = load_checkpoint(save_checkpoint(tmp_path, saved))
     patches = torch.randn(4, config.patch.channels, 16, 16)
-    placement = torch.randn(4, PLACEMENT_NUMBERS)
+    placement = torch.randn(4, PLACEMENT_DIM)
     index, mask = torch.tensor([[1], [2], [3], [0]]), torch.ones(4, 1, dtype=torch.bool)
     with torch.inference_mode():
         for evidence in config.evidence:

@@ -71,7 +71,7 @@ def _section(kind: type[Config], path: list[str]) -> type[Config]:
     for part in path:
         field = kind.model_fields.get(part)
         options = [] if field is None else [field.annotation, *get_args(field.annotation)]
-        inner = [it for it in options if isinstance(it, type) and issubclass(it, Config)]
+        inner = [option for option in options if isinstance(option, type) and issubclass(option, Config)]
         if not inner:
             break
         kind = inner[0]

@@ -52,7 +52,7 @@ def bench_inference(settings: InferenceSettings, tell: Tell = lambda _: None) ->
     frames: list[Frame] = []
     if {"paper", "street"} & set(settings.parts):
         tell("rendering two frames")
-        frames = [with_landmarks(it, settings.landmarks) for it in street_frames(1, scale=settings.scale)]
+        frames = [with_landmarks(one, settings.landmarks) for one in street_frames(1, scale=settings.scale)]
     sections = []
     if "paper" in settings.parts:
         sections.append(against_the_authors(settings, frames[0], frames[1], tell))
@@ -71,7 +71,7 @@ def bench_inference(settings: InferenceSettings, tell: Tell = lambda _: None) ->
 def with_landmarks(frame: Frame, count: int) -> Frame:
     """The frame with its `count` largest landmarks, pixels in memory."""
     pixels = frame.image
-    largest = sorted(frame.landmarks, key=lambda it: -(it.box[2] - it.box[0]) * (it.box[3] - it.box[1]))[:count]
+    largest = sorted(frame.landmarks, key=lambda one: -(one.box[2] - one.box[0]) * (one.box[3] - one.box[1]))[:count]
     return replace(frame, load_image=lambda: pixels, landmarks=tuple(largest))
 
 
@@ -81,7 +81,7 @@ def against_the_authors(settings: InferenceSettings, a: Frame, b: Frame, tell: T
     matcher = matcher_of(model)
     rng = np.random.default_rng(settings.seed)
     everyone = [(i, j) for i in range(len(a.landmarks)) for j in range(len(b.landmarks))]
-    chosen = [everyone[it] for it in rng.choice(len(everyone), min(PAIRS_TIMED, len(everyone)), replace=False)]
+    chosen = [everyone[one] for one in rng.choice(len(everyone), min(PAIRS_TIMED, len(everyone)), replace=False)]
     fixed, adaptive = AuthorsWay(model), AuthorsWay(default_layout(model), adaptive=True)
     scale = len(everyone) / len(chosen)
     note = f"timed on {len(chosen)} of {len(everyone)} pairs, scaled"
@@ -129,15 +129,15 @@ def share_of_the_machine(settings: InferenceSettings, tell: Tell) -> Section:
             clock=settings.clock,
         )
     work = {embedder: 2 * sum(multiply_adds), product: 2 * MATRIX**3}
-    rates = {name: [work[name] / it / 1e9 for it in values] for name, values in contest.seconds.items()}
+    rates = {name: [work[name] / value / 1e9 for value in values] for name, values in contest.seconds.items()}
     shares = [a / b for a, b in zip(rates[embedder], rates[product], strict=True)]
     return Section(
         "rate of the paper's vertex embedder",
         contest.rows(),
         (Figure("{} of the machine's own matrix-multiply rate", Spread.of(shares), 0.65),),
         {
-            "billion_operations": {name: it / 1e9 for name, it in work.items()},
-            "billion_operations_a_second": {name: Spread.of(it).median for name, it in rates.items()},
+            "billion_operations": {name: one / 1e9 for name, one in work.items()},
+            "billion_operations_a_second": {name: Spread.of(rate).median for name, rate in rates.items()},
         },
     )
 
@@ -158,7 +158,7 @@ def against_other_matchers(settings: InferenceSettings, a: Frame, b: Frame, tell
             [
                 Contestant(ours, lambda: matcher.match(a, b)),
                 Contestant(half, lambda: matcher.match(stored, b)),
-                *(Contestant(name, lambda it=it: it.match(a, b)) for name, it in others.items()),  # type: ignore[misc]
+                *(Contestant(name, lambda other=other: other.match(a, b)) for name, other in others.items()),  # type: ignore[misc]
                 Contestant(xfeat, xfeat_with_mutual_neighbours(a.image, b.image)),
                 Contestant(sift, sift_with_ratio_test(a.image, b.image)),
             ],
@@ -199,7 +199,7 @@ def patches_a_second(model: RobustMat, settings: InferenceSettings, tell: Tell) 
             lambda what: tell(f"street: {what}"),
             clock=settings.clock,
         )
-    rate = Spread.of([STREET_BATCH / it for it in contest.seconds[name]])
+    rate = Spread.of([STREET_BATCH / second for second in contest.seconds[name]])
     goal = Figure("{} patches a second", rate, 500)  # 2 ms each
     return Section(f"{settings.checkpoint}, patches to embeddings", contest.rows(), (goal,))
 

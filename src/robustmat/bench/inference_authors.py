@@ -44,9 +44,9 @@ class AuthorsWay:
 
     def _patches(self, frame: Frame, landmark: int) -> Tensor:
         config = self.model.config
-        boxes = [it.box for it in frame.landmarks]
+        boxes = [mark.box for mark in frame.landmarks]
         around = neighborhoods(boxes, config.graph.num_neighbors, include_center=False).index[landmark]
-        chosen = [boxes[landmark], *(boxes[it] for it in around)]
+        chosen = [boxes[landmark], *(boxes[one] for one in around)]
         return torch.from_numpy(to_input(cut_patches(frame.image, chosen, config.patch), config.patch))
 
     def _vertex(self, patches: Tensor) -> Tensor:

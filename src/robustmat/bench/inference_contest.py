@@ -74,8 +74,11 @@ class BenchReport:
 
     def to_json(self) -> dict[str, Any]:
         sections = [
-            {**asdict(it), "figures": [{**asdict(figure), "reached": figure.reached} for figure in it.figures]}
-            for it in self.sections
+            {
+                **asdict(section),
+                "figures": [{**asdict(figure), "reached": figure.reached} for figure in section.figures],
+            }
+            for section in self.sections
         ]
         return {"benchmark": self.benchmark, "settings": self.settings, "machine": machine(), "sections": sections}
 
@@ -88,7 +91,10 @@ class Contest:
     seconds: dict[str, tuple[float, ...]]
 
     def rows(self) -> tuple[Row, ...]:
-        return tuple(Row(it.name, Spread.of(self.seconds[it.name]), it.scale, it.note) for it in self.contestants)
+        return tuple(
+            Row(contestant.name, Spread.of(self.seconds[contestant.name]), contestant.scale, contestant.note)
+            for contestant in self.contestants
+        )
 
     def ratio(self, slow: str, fast: str) -> Spread:
         """How many times as long `slow` took as `fast`: of each round, so that both met the same load."""
@@ -110,18 +116,18 @@ def hold(
     """
     now = CLOCKS[clock]
     if warm_up:
-        for it in contestants:
-            tell(f"warming up: {it.name}")
-            it.run()
-    seconds: dict[str, list[float]] = {it.name: [] for it in contestants}
+        for contestant in contestants:
+            tell(f"warming up: {contestant.name}")
+            contestant.run()
+    seconds: dict[str, list[float]] = {contestant.name: [] for contestant in contestants}
     for number in range(rounds):
         tell(f"round {number + 1} of {rounds}")
         turn = number % len(contestants)
-        for it in (*contestants[turn:], *contestants[:turn]):
+        for one in (*contestants[turn:], *contestants[:turn]):
             time.sleep(REST)
             start = now()
-            it.run()
-            seconds[it.name].append((now() - start) * it.scale)
+            one.run()
+            seconds[one.name].append((now() - start) * one.scale)
     return Contest(tuple(contestants), {name: tuple(values) for name, values in seconds.items()})
 
 
@@ -134,7 +140,7 @@ def machine() -> dict[str, Any]:
         "processor": _processor(),
         "cores": os.cpu_count(),
         "torch_threads": torch.get_num_threads(),
-        "load": [round(it, 1) for it in os.getloadavg()] if hasattr(os, "getloadavg") else None,
+        "load": [round(one, 1) for one in os.getloadavg()] if hasattr(os, "getloadavg") else None,
         "python": platform.python_version(),
         "torch": torch.__version__,
     }

@@ -19,7 +19,7 @@ def exported(checkpoint: Checkpoint, frames: Sequence[Frame]) -> Iterator[dict[s
 
     The ranges of the eight bits are set on the frames themselves: here only the time counts.
     """
-    if any(find_spec(it) is None for it in ("onnx", "onnxruntime")):
+    if any(find_spec(one) is None for one in ("onnx", "onnxruntime")):
         yield {}
         return
     from robustmat.export.write import write_parts

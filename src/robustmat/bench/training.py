@@ -67,7 +67,7 @@ def bench_training(settings: TrainingSettings, tell: Tell = lambda _: None) -> B
         f"training '{settings.model}', {count} patches of {len(batch.pairs)} frame pairs a step",
         contest.rows(),
         (Figure("{} times as many patches a second as a plain loop with dopri5", contest.ratio(slow, fast), 3),),
-        {"patches_a_second": {name: count / float(np.median(it)) for name, it in contest.seconds.items()}},
+        {"patches_a_second": {name: count / float(np.median(second)) for name, second in contest.seconds.items()}},
     )
     shown = {key: getattr(settings, key) for key in settings.__dataclass_fields__}
     return BenchReport("training", shown, (section,))
@@ -78,11 +78,13 @@ def plain_loss(model: RobustMat, batch: TrainingBatch) -> Tensor:
     vertex = adaptive_vertex(model, batch.patches_of(slice(None)))
     graph = adaptive_graph(model, model.learned(vertex)[batch.index], batch.mask)
     logits = [
-        model.compare(Embeddings(vertex[it.a], graph[it.a]), Embeddings(vertex[it.b], graph[it.b]))
-        for it in batch.pairs
+        model.compare(
+            Embeddings(vertex[one_pair.a], graph[one_pair.a]), Embeddings(vertex[one_pair.b], graph[one_pair.b])
+        )
+        for one_pair in batch.pairs
     ]
     label = torch.cat([pair.label.flatten() for pair in batch.pairs])
-    flat = PairLogits(*(torch.cat([getattr(it, name).flatten() for it in logits]) for name in COMPARISONS))
+    flat = PairLogits(*(torch.cat([getattr(logit, name).flatten() for logit in logits]) for name in COMPARISONS))
     return total_loss(flat, label == MATCHED, pair_weights(label, MATCHED_SHARE), GRAPH_LOSS_WEIGHT)
 
 
@@ -91,9 +93,9 @@ def make_batch(frames: list[Frame], settings: TrainingSettings) -> TrainingBatch
     config = _config(settings)
     half = len(frames) // 2
     ordered = [frame for pair in zip(frames[:half], frames[half:], strict=True) for frame in pair]
-    boxes = [[it.box for it in frame.landmarks] for frame in ordered]
+    boxes = [[mark.box for mark in frame.landmarks] for frame in ordered]
     starts = np.cumsum([0, *map(len, boxes)])
-    around = [neighborhoods(it, config.graph.num_neighbors, config.graph.include_center) for it in boxes]
+    around = [neighborhoods(one_box, config.graph.num_neighbors, config.graph.include_center) for one_box in boxes]
     slices = [slice(int(a), int(b)) for a, b in pairwise(starts)]
     pairs = [
         LabelledPair(slices[i], slices[i + 1], torch.from_numpy(_label(ordered[i], ordered[i + 1])))
@@ -120,8 +122,8 @@ def make_batch(frames: list[Frame], settings: TrainingSettings) -> TrainingBatch
 
 
 def _label(a: Frame, b: Frame) -> NDArray[np.int8]:
-    known = [[-1 if it.identity is None else it.identity for it in frame.landmarks] for frame in (a, b)]
-    first, second = (np.array(it, np.int64) for it in known)
+    known = [[-1 if mark.identity is None else mark.identity for mark in frame.landmarks] for frame in (a, b)]
+    first, second = (np.array(one, np.int64) for one in known)
     label = np.where(first[:, None] == second, MATCHED, UNMATCHED)
     label[(first[:, None] < 0) | (second < 0)] = AMBIGUOUS
     return label.astype(np.int8)
@@ -138,7 +140,7 @@ def _model(settings: TrainingSettings) -> RobustMat:
         model = RobustMat(_config(settings))
     if settings.model == "street":  # trained weights: the number of adaptive steps depends on them
         trained = load_checkpoint("street").network.state_dict()
-        model.load_state_dict({name: it for name, it in trained.items() if not name.startswith("joint.")})
+        model.load_state_dict({name: one for name, one in trained.items() if not name.startswith("joint.")})
     return model.train()
 
 

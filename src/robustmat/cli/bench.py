@@ -88,10 +88,10 @@ def inference(
     from robustmat.config import nearest
     from robustmat.errors import ConfigError
 
-    chosen = tuple(it.strip() for it in parts.split(","))
-    for it in chosen:
-        if it not in PARTS:
-            raise ConfigError(f"unknown part '{it}' of the benchmark ({nearest(it, list(PARTS))})")
+    chosen = tuple(word.strip() for word in parts.split(","))
+    for one in chosen:
+        if one not in PARTS:
+            raise ConfigError(f"unknown part '{one}' of the benchmark ({nearest(one, list(PARTS))})")
     _check(plot, clock)
     _set_threads(threads)
     settings = InferenceSettings(
@@ -217,7 +217,7 @@ def _show_sections(report: "BenchReport") -> None:
 
 def _short(value: object) -> str:
     if isinstance(value, dict):
-        return "; ".join(f"{key} {_short(it)}" for key, it in value.items())
+        return "; ".join(f"{key} {_short(one)}" for key, one in value.items())
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
@@ -234,9 +234,9 @@ def _show_growth(report: "ScalingReport") -> None:
             title=growth.title,
             title_justify="left",
         )
-        for it in growth.points:
-            medians = (duration(it.seconds.median), duration(it.peer_seconds.median), f"{it.ratio.median:.3g}")
-            table.add_row(str(it.size), *medians, f"{it.peak_megabytes - it.base_megabytes:.0f}")
+        for point in growth.points:
+            medians = (duration(point.seconds.median), duration(point.peer_seconds.median), f"{point.ratio.median:.3g}")
+            table.add_row(str(point.size), *medians, f"{point.peak_megabytes - point.base_megabytes:.0f}")
         console.print(table)
 
 
@@ -283,7 +283,7 @@ def _show(report: "Report", json: Path | None, plot: Path | None) -> None:
         table.add_column(name, justify="right", no_wrap=True)
     for run in report.runs:
         spreads = (run.per_frame[part] for part in parts)
-        cells = (f"{it.median:.3f} {it.high:.3f}" for it in spreads)
+        cells = (f"{spread.median:.3f} {spread.high:.3f}" for spread in spreads)
         totals = (f"{run.seconds:.1f}", f"{run.processor_seconds:.1f}", f"{run.peak_megabytes:.0f}")
         table.add_row(str(run.frames), *totals, *cells)
     console = Console()

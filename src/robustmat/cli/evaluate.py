@@ -165,11 +165,11 @@ def _table(
     for column in table.columns[1:]:
         column.justify = "right"
     for number, (method, values) in enumerate(rows.items()):
-        table.add_row(method, *(f"{values[it]:.3f}" for it in metrics), style="" if number else "bold")
+        table.add_row(method, *(f"{values[metric]:.3f}" for metric in metrics), style="" if number else "bold")
         if not number and intervals:
             for end, name in enumerate(("  from", "  to")):
-                ends = (intervals[it][end] for it in metrics)
-                table.add_row(name, *("" if it is None else f"{it:.3f}" for it in ends), style="dim")
+                ends = (intervals[metric][end] for metric in metrics)
+                table.add_row(name, *("" if one_end is None else f"{one_end:.3f}" for one_end in ends), style="dim")
     return table
 
 

@@ -91,7 +91,7 @@ def _table(title: str, report: "ParityReport") -> "Table":
         title=f"{title}, {report.frame_pairs} frame pairs",
         title_justify="left",
     )
-    for name, it in report.evidence.items():
-        changed = f"{it.decisions_changed} of {it.candidates}", f"{it.matches_changed} of {it.matches}"
-        table.add_row(name, f"{it.largest_difference:.1e}", *changed, it.f1_change)
+    for name, one in report.evidence.items():
+        changed = f"{one.decisions_changed} of {one.candidates}", f"{one.matches_changed} of {one.matches}"
+        table.add_row(name, f"{one.largest_difference:.1e}", *changed, one.f1_change)
     return table

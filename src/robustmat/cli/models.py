@@ -56,7 +56,7 @@ def models(
                 f"{weights:.1f} MB",
                 checkpoint.provenance.licence,
                 f"{1000 * seconds_a_patch(checkpoint.network):.1f} ms",
-                *(f"{scores[it]:.3f}" if it in scores else "" for it in ("real", "simulated")),
+                *(f"{scores[one]:.3f}" if one in scores else "" for one in ("real", "simulated")),
             )
         console.print(table)
         console.print(
@@ -88,8 +88,8 @@ def models(
     table.add_row(
         "total",
         "",
-        f"{sum(it.parameters for it in parts):,}",
-        f"{sum(it.multiply_adds for it in parts):,}",
+        f"{sum(one_part.parameters for one_part in parts):,}",
+        f"{sum(one_part.multiply_adds for one_part in parts):,}",
         "",
     )
     console.print(table)

@@ -79,7 +79,7 @@ def build_bank(
         boxes = [landmark.box for landmark in frame.landmarks]
         graphs.append(neighborhoods(boxes, num_neighbors, include_center))
     worlds = np.array([frame.world for frame in truth.frames])[pairs[:, 0]]
-    grouped = tuple(pairs[worlds == it] for it in np.unique(worlds))
+    grouped = tuple(pairs[worlds == one] for one in np.unique(worlds))
     return PatchBank(truth, grouped, tuple(patches), tuple(placed), tuple(graphs))
 
 
@@ -103,8 +103,8 @@ def _cut_views(
         noisy = perturb_image(image, perturbation, seed=seed + view, key=key)
         rng = np.random.default_rng([seed, view, *key.encode()])
         moved = boxes + rng.uniform(-jitter, jitter, boxes.shape) * np.tile(size, 2)
-        seen = [replace(mark, box=_as_box(it)) for mark, it in zip(frame.landmarks, moved, strict=True)]
-        cut.append(cut_patches(noisy, [it.box for it in seen], config))
+        seen = [replace(mark, box=_as_box(one)) for mark, one in zip(frame.landmarks, moved, strict=True)]
+        cut.append(cut_patches(noisy, [one.box for one in seen], config))
         placed.append(placements(seen, frame.camera, width, height))
     return np.stack(cut), np.stack(placed)
 

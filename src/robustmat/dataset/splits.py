@@ -27,7 +27,7 @@ def split_last_third(dataset: LandmarkDataset) -> tuple[LandmarkDataset, Landmar
     held = tuple(
         replace(
             frame,
-            landmarks=tuple(it for it in frame.landmarks if it.identity is None or it.identity not in learned),
+            landmarks=tuple(mark for mark in frame.landmarks if mark.identity is None or mark.identity not in learned),
         )
         for frame in beyond
     )

@@ -82,7 +82,7 @@ def evaluate(
             "n_frame_pairs_found": sample.n_frame_pairs_found,
             "references_omitted": references_omitted or {},
         },
-        frames=tuple(f"{datasets[it.dataset].name}/{truth.frame(n).name}" for n, it in enumerate(truth.frames)),
+        frames=tuple(f"{datasets[frame.dataset].name}/{truth.frame(n).name}" for n, frame in enumerate(truth.frames)),
         pairs=pairs,
         frame_pairs=possible_matches(truth, sample.frame_pairs),
         rows=tuple(rows),
@@ -109,14 +109,14 @@ def _pair_truth(samples: Sequence[PairSample]) -> PairTruth:
     def boxes(sample: PairSample, side: str) -> Array:
         frames, landmarks = getattr(sample, f"frame_{side}"), getattr(sample, f"landmark_{side}")
         drawn = zip(frames.tolist(), landmarks.tolist(), strict=True)
-        return np.array([sample.truth.frame(frame).landmarks[it].box for frame, it in drawn], np.float64)
+        return np.array([sample.truth.frame(frame).landmarks[one].box for frame, one in drawn], np.float64)
 
     same = ["label", "frame_a", "frame_b", "landmark_a", "landmark_b"]
     same += ["identity_a", "identity_b", "category_a", "category_b"]
-    kinds = [np.full(len(it.label), NEGATIVES.index(it.negatives), np.int64) for it in samples]
+    kinds = [np.full(len(one_sample.label), NEGATIVES.index(one_sample.negatives), np.int64) for one_sample in samples]
     return PairTruth(
         negatives=np.concatenate(kinds),
-        box_a=np.concatenate([boxes(it, "a") for it in samples]),
-        box_b=np.concatenate([boxes(it, "b") for it in samples]),
-        **{name: np.concatenate([getattr(it, name) for it in samples]) for name in same},
+        box_a=np.concatenate([boxes(one_sample, "a") for one_sample in samples]),
+        box_b=np.concatenate([boxes(one_sample, "b") for one_sample in samples]),
+        **{name: np.concatenate([getattr(one_sample, name) for one_sample in samples]) for name in same},
     )

@@ -59,8 +59,8 @@ def make_report(predictions: Predictions, resamples: int = RESAMPLES) -> dict[st
         "references_omitted": meta["references_omitted"],
         "differences": {
             row.name: {
-                name: {"value": _plain(it.value), "low": _plain(it.low), "high": _plain(it.high)}
-                for name, it in compare_rows(predictions, method, row, resamples=resamples).items()
+                name: {"value": _plain(value.value), "low": _plain(value.low), "high": _plain(value.high)}
+                for name, value in compare_rows(predictions, method, row, resamples=resamples).items()
             }
             for row in predictions.references
         },

@@ -18,7 +18,7 @@ def write_card(
         "Matches street landmarks (signs, lights, poles, windows) between two camera frames.",
         f"{manifest.solver_note}." if manifest.solver_note else "",
         "## Files",
-        _table("file", "inputs", "outputs", "KB", rows=[_row(it, folder) for it in files]),
+        _table("file", "inputs", "outputs", "KB", rows=[_row(file, folder) for file in files]),
         "N, A and B are numbers of landmarks, at least one each. `export.json` holds preprocessing, neighbourhoods and "
         "decisions, `model.json` the model's configuration, `parity.json` the checks below in full, `sample.npz` the "
         "inputs of one frame pair with the scores that torch gives it.",
@@ -35,7 +35,7 @@ def write_card(
         sections += ["## Against the checkpoint's own adaptive solver", _parity(solver), ""]
     sections += ["## Where the weights come from", *_provenance(manifest)]
     path = folder / "README.md"
-    write_text(path, "\n\n".join(it for it in sections if it) + "\n")
+    write_text(path, "\n\n".join(section for section in sections if section) + "\n")
     return path
 
 
@@ -59,25 +59,28 @@ def _steps(manifest: Manifest) -> list[str]:
         "3. One of the scorers for two frames; `placement` is `robustmat.features.placement.placements`.",
         "4. A match is a pair of one category that prefers each other over all rivals and scores at least "
         "`match_threshold`; its probability is sigmoid(slope * e + intercept), where e is the log odds of "
-        "score / certain, or the score itself where nothing is certain.",
+        "score / max score, or the score itself where it has no bound.",
     ]
     rows = [
         [
             name,
-            *(f"{value:.6g}" for value in (it.threshold, it.match_threshold, it.slope, it.intercept)),
-            "" if it.max_score is None else f"{it.max_score:g}",
+            *(
+                f"{value:.6g}"
+                for value in (decision.threshold, decision.match_threshold, decision.slope, decision.intercept)
+            ),
+            "" if decision.max_score is None else f"{decision.max_score:g}",
         ]
-        for name, it in manifest.decisions.items()
+        for name, decision in manifest.decisions.items()
     ]
-    columns = ("evidence", "threshold", "match threshold", "slope", "intercept", "certain")
+    columns = ("evidence", "threshold", "match threshold", "slope", "intercept", "max score")
     return ["\n".join(lines), _table(*columns, rows=rows)]
 
 
 def _parity(report: ParityReport) -> str:
     rows = []
-    for name, it in report.evidence.items():
-        changed = f"{it.decisions_changed} of {it.candidates}", f"{it.matches_changed} of {it.matches}"
-        rows.append([name, f"{it.largest_difference:.1e}", *changed, it.f1_change])
+    for name, one in report.evidence.items():
+        changed = f"{one.decisions_changed} of {one.candidates}", f"{one.matches_changed} of {one.matches}"
+        rows.append([name, f"{one.largest_difference:.1e}", *changed, one.f1_change])
     head = (
         f"{report.frame_pairs} frame pairs of a simulated street, {report.fewest_landmarks} to {report.most_landmarks} "
         f"landmarks a frame; embeddings differ by at most {max(report.vertex_difference, report.graph_difference):.1e}."
@@ -99,7 +102,7 @@ def _provenance(manifest: Manifest) -> list[str]:
 
 def _row(part: Part, folder: Path) -> list[str]:
     size = (folder / part.file).stat().st_size / 1024
-    return [f"`{part.file}`", *(_named(it) for it in (part.inputs, part.outputs)), f"{size:.0f}"]
+    return [f"`{part.file}`", *(_named(one) for one in (part.inputs, part.outputs)), f"{size:.0f}"]
 
 
 def _named(arrays: dict[str, str]) -> str:

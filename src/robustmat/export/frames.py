@@ -29,7 +29,7 @@ def street_frames(count: int, seed: int = TOWN, scale: float = 1.0, progress: Pr
         frame = drive.frames[index]
         semantics = frame.semantics
         assert semantics is not None
-        known = [(it.box, it.category, it.identity) for it in drive.truth(index)]
+        known = [(one.box, one.category, one.identity) for one in drive.truth(index)]
         pixels = perturb_image(frame.image, parse(weather), seed=seed, key=f"{drive.name}/{frame.name}")
         landmarks = identify(landmarks_from_mask(semantics), known)
         name = f"{drive.name}/{frame.name}"
@@ -42,5 +42,5 @@ def frame_pairs(frames: Sequence[Frame]) -> list[tuple[Frame, Frame]]:
     pairs = [(a, b) for i, a in enumerate(frames) for b in frames[i + 1 :]]
     full, other = frames[0], frames[-1]
     small = [replace(full, name=f"{full.name}, {few}", landmarks=full.landmarks[:few]) for few in FEWEST]
-    pairs += [(it, other) for it in small] + [(other, it) for it in small]
+    pairs += [(one, other) for one in small] + [(other, one) for one in small]
     return pairs + [(a, b) for a in small for b in small]

@@ -57,19 +57,19 @@ class ParityReport:
     def problems(self) -> list[str]:
         """What differs more than it may, one line each; none is parity."""
         found = []
-        for name, it in self.evidence.items():
-            if not it.largest_difference <= self.tolerance:  # not a number is no parity either
+        for name, one in self.evidence.items():
+            if not one.largest_difference <= self.tolerance:  # not a number is no parity either
                 found.append(
-                    f"evidence {name}: a score differs by {it.largest_difference:.2e}, allowed are {self.tolerance:g}"
+                    f"evidence {name}: a score differs by {one.largest_difference:.2e}, allowed are {self.tolerance:g}"
                 )
-            if it.decisions_changed:
-                found.append(f"evidence {name}: {it.decisions_changed} of {it.candidates} decisions differ")
-            if it.matches_changed:
-                found.append(f"evidence {name}: {it.matches_changed} matches differ from the {it.matches} of torch")
+            if one.decisions_changed:
+                found.append(f"evidence {name}: {one.decisions_changed} of {one.candidates} decisions differ")
+            if one.matches_changed:
+                found.append(f"evidence {name}: {one.matches_changed} matches differ from the {one.matches} of torch")
         return found
 
     def to_json(self) -> dict[str, Any]:
-        rows = {name: {**asdict(it), "f1_drop": it.f1_drop} for name, it in self.evidence.items()}
+        rows = {name: {**asdict(one), "f1_drop": one.f1_drop} for name, one in self.evidence.items()}
         problems = self.problems()
         return {**asdict(self), "evidence": rows, "parity": not problems, "problems": problems}
 
@@ -123,13 +123,13 @@ def _compare(
         decisions += int(
             ((first.score >= reference.decision.threshold) != (second.score >= candidate.decision.threshold)).sum()
         )
-        chosen = [{(it.a, it.b) for it in result.matches} for result in (first, second)]
+        chosen = [{(match.a, match.b) for match in result.matches} for result in (first, second)]
         changed += len(chosen[0] ^ chosen[1])
         matches += len(chosen[0])
         size += first.score.size
         results[0].append(first)
         results[1].append(second)
-    f1s = [match_f1(it) for it in results]
+    f1s = [match_f1(one_result) for one_result in results]
     return EvidenceParity(size, difference, decisions, changed, matches, f1s[0], f1s[1])
 
 
@@ -138,11 +138,13 @@ def match_f1(results: Sequence[MatchResult]) -> float | None:
     identity counts for nothing."""
     right = returned = possible = 0
     for result in results:
-        a, b = ([it.identity for it in side] for side in (result.landmarks_a, result.landmarks_b))
-        judged = [(a[it.a], b[it.b]) for it in result.matches if a[it.a] is not None and b[it.b] is not None]
+        a, b = ([one.identity for one in side] for side in (result.landmarks_a, result.landmarks_b))
+        judged = [
+            (a[match.a], b[match.b]) for match in result.matches if a[match.a] is not None and b[match.b] is not None
+        ]
         right += sum(x == y for x, y in judged)
         returned += len(judged)
-        possible += sum(min(a.count(it), b.count(it)) for it in set(a) & set(b) - {None})
+        possible += sum(min(a.count(one), b.count(one)) for one in set(a) & set(b) - {None})
     return 2 * right / (returned + possible) if possible else None
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from robustmat.errors import ConfigError
-from robustmat.features.placement import PLACEMENT_NUMBERS
+from robustmat.features.placement import PLACEMENT_DIM
 from robustmat.matching.manifest import Part
 from robustmat.models.robustmat import Embeddings, ModelConfig, RobustMat
 from robustmat.models.solvers import SolverConfig
@@ -32,12 +32,12 @@ class Exportable:
 
     def described(self) -> Part:
         shapes = {
-            name: f"{_kind(it)}[{', '.join([self.open_axes[name], *map(str, it.shape[1:])])}]"
-            for name, it in self.example.items()
+            name: f"{_kind(one)}[{', '.join([self.open_axes[name], *map(str, one.shape[1:])])}]"
+            for name, one in self.example.items()
         }
         with torch.no_grad():
             found = self.module(*self.example.values())
-        rest = [str(it) for it in found.shape[len(self.output_axes) :]]
+        rest = [str(one) for one in found.shape[len(self.output_axes) :]]
         return Part(
             file=f"{self.name}.onnx",
             inputs=shapes,
@@ -105,7 +105,7 @@ def exportables(model: RobustMat) -> list[Exportable]:
         return torch.randn(*shape, generator=generator)
 
     count, other, size = 5, 7, config.patch.size
-    dim, graph_dim = config.vertex.numbers, config.vertex.embedding_dim
+    dim, graph_dim = config.vertex.descriptor_dim, config.vertex.embedding_dim
     patches = torch.randint(0, 256, (count, size, size, config.patch.channels), generator=generator, dtype=torch.uint8)
     parts = [Exportable("vertex", VertexPart(model), {"patches": patches}, {"patches": "N"}, "vertex", ("N",))]
     has_graph = config.score != "vertex"
@@ -118,7 +118,7 @@ def exportables(model: RobustMat) -> list[Exportable]:
     kinds: dict[str, Callable[[int], Tensor]] = {
         "vertex": lambda rows: numbers(rows, dim),
         "graph": lambda rows: numbers(rows, graph_dim),
-        "placement": lambda rows: numbers(rows, PLACEMENT_NUMBERS),
+        "placement": lambda rows: numbers(rows, PLACEMENT_DIM),
     }
     for evidence in config.evidence:
         uses = {"pair": ["graph"] if has_graph else [], "frames": [], "placement": ["placement"]}[evidence]
@@ -147,7 +147,7 @@ def with_fixed_steps(model: RobustMat, steps: int) -> RobustMat:
     config = model.config
     changes = {
         part: getattr(config, part).model_copy(update={"solver": SolverConfig(name="rk4", steps=steps)})
-        for part, solver in ((name.split(".")[0], it) for name, it in _solvers(config).items())
+        for part, solver in ((name.split(".")[0], value) for name, value in _solvers(config).items())
         if solver.adaptive
     }
     # Validated anew: steps may be too long for a contractive field.

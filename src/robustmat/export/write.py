@@ -86,7 +86,7 @@ def export_onnx(
         write_card(staged, found.parity, found.int8, found.solver)
         if found.passed:
             folder.mkdir(exist_ok=True)
-            for path in sorted(staged.iterdir(), key=lambda it: it.name == FILE):  # the manifest last
+            for path in sorted(staged.iterdir(), key=lambda one: one.name == FILE):  # the manifest last
                 path.replace(folder / path.name)
     return found
 
@@ -124,13 +124,13 @@ def write_parts(
     """The ONNX files and their manifest, unchecked; with int8 where there are frames to calibrate on."""
     config = checkpoint.network.config
     parts = exportables(robustmat_of(checkpoint))
-    described = {it.name: it.described() for it in parts}  # runs each once, so that bounded weights are known
-    for it in parts:
-        trace(it, folder / described[it.name].file)
+    described = {part.name: part.described() for part in parts}  # runs each once, so that bounded weights are known
+    for part in parts:
+        trace(part, folder / described[part.name].file)
     smaller = {}
     if calibration:
         smaller["vertex"] = Part(**{**described["vertex"].model_dump(), "file": "vertex.int8.onnx"})
-        cut = [cut_patches(it.image, [mark.box for mark in it.landmarks], config.patch) for it in calibration]
+        cut = [cut_patches(one.image, [mark.box for mark in one.landmarks], config.patch) for one in calibration]
         quantize_vertex(folder / described["vertex"].file, folder / smaller["vertex"].file, cut)
     manifest = Manifest(
         checkpoint=checkpoint.name,
@@ -138,11 +138,11 @@ def write_parts(
         patch=config.patch,
         num_neighbors=config.graph.num_neighbors,
         include_center=config.graph.include_center,
-        vertex_numbers=config.vertex.numbers,
-        graph_numbers=config.vertex.embedding_dim,
+        vertex_dim=config.vertex.descriptor_dim,
+        graph_dim=config.vertex.embedding_dim,
         parts=described,
         int8=smaller,
-        decisions={it: checkpoint.decisions[it] for it in config.evidence},
+        decisions={one: checkpoint.decisions[one] for one in config.evidence},
         solver_note=solver_note,
         provenance=json.loads(checkpoint.provenance.model_dump_json()),
     )
@@ -179,13 +179,13 @@ def write_sample(folder: Path, checkpoint: Checkpoint, frames: Sequence[Frame]) 
     arrays: dict[str, Any] = {}
     config, matchers = checkpoint.network.config, matchers_of(checkpoint)
     for side, frame in (("a", first), ("b", second)):
-        boxes = [it.box for it in frame.landmarks]
+        boxes = [mark.box for mark in frame.landmarks]
         around = neighborhoods(boxes, config.graph.num_neighbors, config.graph.include_center)
         arrays[f"patches_{side}"] = cut_patches(frame.image, boxes, config.patch)
         arrays[f"index_{side}"], arrays[f"mask_{side}"] = around.index, around.mask
         arrays[f"placement_{side}"] = next(iter(matchers.values())).embed(frame).arrays["placement"]
         arrays[f"boxes_{side}"] = np.array(boxes)
-        arrays[f"category_{side}"] = np.array([it.category for it in frame.landmarks])
+        arrays[f"category_{side}"] = np.array([mark.category for mark in frame.landmarks])
     for evidence, matcher in matchers.items():
         arrays[f"score_{evidence}"] = matcher.match(first, second).score
     np.savez_compressed(folder / "sample.npz", **arrays)
@@ -203,4 +203,4 @@ def _solver_note(original: Checkpoint, exported: Checkpoint, fixed_steps: int | 
 
 def _write_reports(folder: Path, found: Exported) -> None:
     named = {"onnx": found.parity, "int8": found.int8, "solver": found.solver}
-    write_json(folder / "parity.json", {name: it.to_json() for name, it in named.items() if it is not None})
+    write_json(folder / "parity.json", {name: one.to_json() for name, one in named.items() if one is not None})

@@ -101,7 +101,7 @@ def _fill_window(patch: NDArray[np.uint8], image: Image, window: Box) -> None:
     left, right = _within(round(window[0]), 0, width - 1), _within(round(window[2]), 1, width)
     top, bottom = _within(round(window[1]), 0, height - 1), _within(round(window[3]), 1, height)
     right, bottom = max(right, left + 1), max(bottom, top + 1)
-    x, y = (_within(round(it * ratio), 0, size - 1) for it in (left - window[0], top - window[1]))
+    x, y = (_within(round(one * ratio), 0, size - 1) for one in (left - window[0], top - window[1]))
     columns = _within(round((right - left) * ratio), 1, size - x)
     rows = _within(round((bottom - top) * ratio), 1, size - y)
     patch[y : y + rows, x : x + columns] = _resize(image[top:bottom, left:right], columns, rows)

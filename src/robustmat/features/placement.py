@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from robustmat.types import CATEGORIES, Array, Camera, Landmark
 
 ASSUMED_FOCAL_LENGTH = 0.58  # image widths: 81 degrees, KITTI's color cameras
-BOX_NUMBERS = 6
-PLACEMENT_NUMBERS = BOX_NUMBERS + len(CATEGORIES)
+BOX_DIM = 6
+PLACEMENT_DIM = BOX_DIM + len(CATEGORIES)
 # Brings each number to about one: right, down, log width, log height, top, bottom.
 SPREAD = np.array([0.5, 0.25, 1.0, 1.0, 0.25, 0.25])
 TYPICAL_WIDTH, TYPICAL_HEIGHT = 0.05, 0.1
@@ -23,12 +23,12 @@ def placements(landmarks: Sequence[Landmark], camera: Camera | None, width: int,
     """Box and category of each landmark of a frame: [N, P], the category as one number each of ones and zeros."""
     boxes = np.array([landmark.box for landmark in landmarks], np.float64).reshape(-1, 4)
     category = np.array([CATEGORIES.index(landmark.category) for landmark in landmarks], np.int64)
-    numbers = box_numbers(boxes, camera, width, height)
+    numbers = box_encoding(boxes, camera, width, height)
     return np.hstack([numbers, np.eye(len(CATEGORIES))[category]]).astype(np.float32)
 
 
-def box_numbers(boxes: Array, camera: Camera | None, width: int, height: int) -> Array:
-    """Boxes [N, 4] in pixels as [N, BOX_NUMBERS]."""
+def box_encoding(boxes: Array, camera: Camera | None, width: int, height: int) -> Array:
+    """Boxes [N, 4] in pixels as [N, BOX_DIM]."""
     if camera is None:
         focal_x = focal_y = ASSUMED_FOCAL_LENGTH * width
         center_x, center_y = width / 2, height / 2

@@ -34,8 +34,8 @@ class Manifest(Config):
     patch: PatchConfig
     num_neighbors: PositiveInt
     include_center: bool
-    vertex_numbers: PositiveInt  # of each landmark
-    graph_numbers: PositiveInt
+    vertex_dim: PositiveInt  # of each landmark
+    graph_dim: PositiveInt
     parts: dict[str, Part]  # vertex, graph, and score_EVIDENCE for each kind of evidence
     int8: dict[str, Part] = Field(default_factory=dict)  # parts that also exist in eight bits
     decisions: dict[str, Decision]  # for each kind of evidence; the last is the default

@@ -61,7 +61,7 @@ class OnnxMatcher(Matcher):
         manifest = self.manifest
         neighborhood = manifest.num_neighbors, manifest.include_center
         found = frame_features(frame, checked_pixels(frame), manifest.patch, neighborhood)
-        vertex, graph = (np.zeros((0, size), np.float32) for size in (manifest.vertex_numbers, manifest.graph_numbers))
+        vertex, graph = (np.zeros((0, size), np.float32) for size in (manifest.vertex_dim, manifest.graph_dim))
         if frame.landmarks:
             vertex = self._run("vertex", patches=found.patches)
             graph = np.zeros_like(vertex)

@@ -74,14 +74,14 @@ class Delg(PatchNetwork):
         return torch.cat([first, F.pad(cells, (0, width - cells.shape[2]))], dim=1)
 
     def compare(self, a: Tensor, b: Tensor) -> Tensor:
-        whole_a, whole_b = (it[:, 0, : self.config.embedding_dim] for it in (a, b))
+        whole_a, whole_b = (one[:, 0, : self.config.embedding_dim] for one in (a, b))
         return (whole_a @ whole_b.T + self.local_similarity(a, b)) / 2
 
     def local_similarity(self, a: Tensor, b: Tensor) -> Tensor:
         """How much of either patch is found in the other, at about the same place: [A, B]."""
         dim = self.config.local_dim
         cosine = torch.einsum("ahd,bkd->abhk", a[:, 1:, :dim], b[:, 1:, :dim])
-        seen_a, seen_b = (self._attended(it[:, 1:, dim]) for it in (a, b))
+        seen_a, seen_b = (self._attended(one[:, 1:, dim]) for one in (a, b))
         cosine = cosine.masked_fill(~(seen_a[:, None, :, None] & seen_b[None, :, None]), 0.0)
         mutual = (cosine == cosine.amax(dim=3, keepdim=True)) & (cosine == cosine.amax(dim=2, keepdim=True))
         found = torch.where(mutual & self._near(cosine.shape[2], cosine.device), cosine.clamp(min=0), 0.0)

@@ -28,7 +28,7 @@ class HardNet(DescriptorNetwork):
         self.network = Network(pretrained=False)
 
     def embed(self, patches: Tensor) -> Tensor:
-        return by_view(patches, lambda it: cast(Tensor, self.network(grey(it, self.config.patch, SIDE))))  # [N, 128]
+        return by_view(patches, lambda one: cast(Tensor, self.network(grey(one, self.config.patch, SIDE))))  # [N, 128]
 
 
 class HardNetSettings(Config):

@@ -73,7 +73,7 @@ class MatchNet(PatchNetwork):
         begin_as_distance(self.metric, lambda: self.pair_logits(every, every.transpose(0, 1)))
 
     def embed(self, patches: Tensor) -> Tensor:
-        return by_view(patches, lambda it: self.features[-2:](self._before_bottleneck(it)))  # [N, D]
+        return by_view(patches, lambda one: self.features[-2:](self._before_bottleneck(one)))  # [N, D]
 
     def _before_bottleneck(self, patches: Tensor) -> Tensor:
         # Around zero, as the paper centres and scales its grey values.

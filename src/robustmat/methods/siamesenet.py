@@ -57,7 +57,7 @@ class SiameseNet(PatchNetwork):
         )
 
     def embed(self, patches: Tensor) -> Tensor:
-        return by_view(patches, lambda it: cast(Tensor, self.head(self.features(it))))  # [N, D]
+        return by_view(patches, lambda one: cast(Tensor, self.head(self.features(one))))  # [N, D]
 
     def compare(self, a: Tensor, b: Tensor) -> Tensor:
         return -distance(a, b)

@@ -40,7 +40,7 @@ class SecondOrderAttention(nn.Module):
             nn.init.zeros_(parameter)
 
     def forward(self, maps: Tensor) -> Tensor:
-        query, key, value = (it(maps).flatten(2) for it in (self.query, self.key, self.value))  # [N, C', HW]
+        query, key, value = (one(maps).flatten(2) for one in (self.query, self.key, self.value))  # [N, C', HW]
         weight = (query.transpose(1, 2) @ key / query.shape[1] ** 0.5).softmax(dim=2)  # [N, HW, HW]
         found = (weight @ value.transpose(1, 2)).transpose(1, 2)  # [N, C', HW]
         return cast(Tensor, maps + self.output(found.unflatten(2, maps.shape[2:])))

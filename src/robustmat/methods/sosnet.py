@@ -30,7 +30,7 @@ class SOSNet(DescriptorNetwork):
 
     def embed(self, patches: Tensor) -> Tensor:
         # From 0 to 255: the first layer's guard against flat patches is then negligible.
-        return by_view(patches, lambda it: cast(Tensor, self.network(255 * grey(it, self.config.patch, SIDE))))
+        return by_view(patches, lambda one: cast(Tensor, self.network(255 * grey(one, self.config.patch, SIDE))))
 
 
 class SOSNetSettings(Config):

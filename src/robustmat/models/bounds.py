@@ -58,19 +58,19 @@ class Bounded:
         self._scaled: tuple[Tensor, ...] = ()
 
     def __call__(self, *weights: Tensor) -> tuple[Tensor, ...]:
-        if torch.is_grad_enabled() and any(it.requires_grad for it in weights):
+        if torch.is_grad_enabled() and any(weight.requires_grad for weight in weights):
             return self._scale(weights)
         if not self._knows(weights):
             with torch.inference_mode(False), torch.no_grad():  # what is kept may serve training code, too
-                self._weights, self._scaled = tuple(it.detach().clone() for it in weights), self._scale(weights)
+                self._weights, self._scaled = tuple(weight.detach().clone() for weight in weights), self._scale(weights)
         return self._scaled
 
     def _scale(self, weights: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        return tuple(at_most(it, self.bound(it), self.limit) for it in weights)
+        return tuple(at_most(weight, self.bound(weight), self.limit) for weight in weights)
 
     def _knows(self, weights: tuple[Tensor, ...]) -> bool:
         # By value, not by version or address: writing to `.data` leaves both as they were.
         return len(self._weights) == len(weights) and all(
-            kept.device == it.device and kept.dtype == it.dtype and torch.equal(kept, it)
-            for kept, it in zip(self._weights, weights, strict=True)
+            kept.device == weight.device and kept.dtype == weight.dtype and torch.equal(kept, weight)
+            for kept, weight in zip(self._weights, weights, strict=True)
         )

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from robustmat.config import Config
-from robustmat.features.placement import BOX_NUMBERS, PLACEMENT_NUMBERS
+from robustmat.features.placement import BOX_DIM, PLACEMENT_DIM
 from robustmat.models.handcrafted import LOG_WEIGHT_RATE, Likeness
 from robustmat.models.solvers import SolverConfig, solve
 
@@ -94,17 +94,17 @@ class JointField(nn.Module):
         return slope
 
 
-PAIR_NUMBERS = 3 * BOX_NUMBERS + 6 + 1 + (PLACEMENT_NUMBERS - BOX_NUMBERS)
+PAIR_DIM = 3 * BOX_DIM + 6 + 1 + (PLACEMENT_DIM - BOX_DIM)
 
 
-def pair_numbers(placement: Tensor) -> Tensor:
-    """Numbers [N, N, PAIR_NUMBERS] about every two landmarks: their boxes, how far these are from one expansion about
+def pair_encoding(placement: Tensor) -> Tensor:
+    """Numbers [N, N, PAIR_DIM] about every two landmarks: their boxes, how far these are from one expansion about
     the image's center, their categories.
 
     A camera that drives straight on sees a landmark grow by the factor by which it leaves the center.
     """
-    boxes, category = placement[:, :BOX_NUMBERS], placement[:, BOX_NUMBERS:]
-    shape = (boxes.shape[0], boxes.shape[0], BOX_NUMBERS)  # not len(): a traced graph keeps the count open
+    boxes, category = placement[:, :BOX_DIM], placement[:, BOX_DIM:]
+    shape = (boxes.shape[0], boxes.shape[0], BOX_DIM)  # not len(): a traced graph keeps the count open
     here, there = boxes[:, None].expand(shape), boxes.expand(shape)
     places = [0, 4, 5]  # right, top, bottom
     expansions = []
@@ -143,9 +143,9 @@ class AcrossFrames(nn.Module):
         super().__init__()
         self.motion = motion
         # A logit for being one object; beyond it attention, or how surely and what the pair tells about the motion.
-        self.alone = perceptron(PAIR_NUMBERS, 1 + (1 + motion if motion else heads))
+        self.alone = perceptron(PAIR_DIM, 1 + (1 + motion if motion else heads))
         if motion:
-            self.together = perceptron(PAIR_NUMBERS + motion, 1 + heads)
+            self.together = perceptron(PAIR_DIM + motion, 1 + heads)
 
     def forward(self, placement: Tensor, count: int, trust: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
         """Edges [H, N, N] of the diffusion and the prior [A, B] of being one object.
@@ -154,7 +154,7 @@ class AcrossFrames(nn.Module):
             placement: [N, P], the first `count` of one frame, the others of the other.
             trust: how much a pair is trusted [A, B] in the light of a prior [A, B].
         """
-        numbers = pair_numbers(placement)
+        numbers = pair_encoding(placement)
         said = self.alone(numbers)
         if self.motion:
             share = trust(_both(said[..., 0], count))
@@ -179,13 +179,13 @@ class JointDiffusion(nn.Module):
         self.config, self.dim = config, dim
         self.likeness = Likeness(handcrafted) if handcrafted else None
         width, heads = config.width, config.heads
-        self.enter = nn.Linear(dim, width)
-        self.place = nn.Sequential(nn.Linear(PLACEMENT_NUMBERS, 64), nn.GELU(), nn.Linear(64, width))
+        self.project_in = nn.Linear(dim, width)
+        self.place = nn.Sequential(nn.Linear(PLACEMENT_DIM, 64), nn.GELU(), nn.Linear(64, width))
         self.unplaced = nn.Parameter(torch.zeros(width))
-        self.edges_within = nn.Sequential(nn.Linear(BOX_NUMBERS, 32), nn.GELU(), nn.Linear(32, heads))
+        self.edges_within = nn.Sequential(nn.Linear(BOX_DIM, 32), nn.GELU(), nn.Linear(32, heads))
         self.across = AcrossFrames(heads, config.motion)
         self.field = JointField(width, heads)
-        self.leave = nn.Linear(width, width)
+        self.project_out = nn.Linear(width, width)
         self.appearance = nn.Parameter(torch.tensor(5.0))  # weight of the embeddings' own likeness
         self.emphasis = nn.Parameter(torch.zeros(2))  # on what was exchanged, and on placements; as `Likeness` has it
         self.offset = nn.Parameter(torch.tensor(0.0))
@@ -202,7 +202,7 @@ class JointDiffusion(nn.Module):
         first = torch.arange(vertex.shape[0], device=vertex.device) < count
         same_frame = first[:, None] == first
         within = across = prior = vertex.new_zeros(())
-        state = self.enter(vertex)
+        state = self.project_in(vertex)
         likeness = self.appearance * F.normalize(learned_a, dim=-1) @ F.normalize(learned_b, dim=-1).T + self.offset
         if self.likeness is not None:
             likeness = likeness + self.likeness(vertex_a[:, self.dim :], vertex_b[:, self.dim :])
@@ -211,7 +211,7 @@ class JointDiffusion(nn.Module):
         else:
             placement = torch.cat([placement_a, placement_b])
             state = state + self.place(placement)
-            boxes = placement[:, :BOX_NUMBERS]
+            boxes = placement[:, :BOX_DIM]
             within = self.edges_within(boxes[:, None] - boxes).permute(2, 0, 1)
             # Squared, both sides' trust multiplied: a pair that one side doubts has hardly a voice.
             across, prior = self.across(
@@ -225,7 +225,7 @@ class JointDiffusion(nn.Module):
             return moved[None]
 
         # One sample of all landmarks of both frames: an adaptive solver steps for them together.
-        final = self.leave(solve(slope, state[None], self.config.end_time, self.config.solver).state[0])
-        met = final[:count] @ final[count:].T / math.sqrt(self.config.width)
+        final = self.project_out(solve(slope, state[None], self.config.end_time, self.config.solver).state[0])
+        agreement = final[:count] @ final[count:].T / math.sqrt(self.config.width)
         exchanged, placed = (LOG_WEIGHT_RATE * self.emphasis).exp()
-        return Assignment(self.config.exchange_weight * exchanged * met + likeness + placed * prior, self.alone)
+        return Assignment(self.config.exchange_weight * exchanged * agreement + likeness + placed * prior, self.alone)

@@ -134,7 +134,7 @@ class RobustMat(Network):
 
     def describe(self, patches: Tensor, index: Tensor, mask: Tensor, placement: Tensor) -> Described:
         if not len(patches):
-            vertex, graph = self.config.vertex.numbers, self.config.vertex.embedding_dim
+            vertex, graph = self.config.vertex.descriptor_dim, self.config.vertex.embedding_dim
             return {
                 "vertex": patches.new_zeros(0, vertex),
                 "graph": patches.new_zeros(0, graph),
@@ -187,7 +187,7 @@ class RobustMat(Network):
         """How much each descriptor that nothing learned counts, in r and in the joint diffusion, and in r what is
         learned beside them."""
         beside = [self.trust] if self.config.vertex.handcrafted and self.config.score != "graph" else []
-        return [*(it.power for it in self.modules() if isinstance(it, Likeness)), *beside]
+        return [*(module.power for module in self.modules() if isinstance(module, Likeness)), *beside]
 
     def evidence_weights(self) -> list[nn.Parameter]:
         """The few numbers that say how much each kind of evidence counts, and having no partner."""

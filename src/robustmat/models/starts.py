@@ -38,7 +38,7 @@ def begin_as_distance(comparison: nn.Sequential, compare: Callable[[], Tensor]) 
         comparison: its first layer is left as it is, and must give more for what differs more.
         compare: log odds of some pairs, by those layers as they then are.
     """
-    linear = [it for it in comparison if isinstance(it, nn.Linear)]
+    linear = [one for one in comparison if isinstance(one, nn.Linear)]
     for _, layer in pairwise(linear):
         layer.weight.abs_()
     last = linear[-1]

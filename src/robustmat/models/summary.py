@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from robustmat.features.placement import PLACEMENT_NUMBERS
+from robustmat.features.placement import PLACEMENT_DIM
 from robustmat.models.network import Network
 from robustmat.models.robustmat import ModelConfig, RobustMat
 
@@ -70,7 +70,7 @@ def summarize(config: ModelConfig) -> list[PartSummary]:
             size = model.graph_matrix.numel()
             parts.append(PartSummary("discriminator d", (1,), size, 2 * (size + dim)))
         if config.joint:
-            placement = torch.zeros(1, PLACEMENT_NUMBERS)
+            placement = torch.zeros(1, PLACEMENT_DIM)
             with counting() as operations:
                 joint = model.joint(whole, whole, placement, placement)
             parts.append(_part("joint diffusion", joint.logits, [model.joint], operations))
@@ -87,7 +87,7 @@ def seconds_a_patch(model: Network) -> float:
     patches = torch.randn(BATCH, config.patch.channels, config.patch.size, config.patch.size, generator=generator)
     neighbors, center = config.neighborhood
     vertices = neighbors + int(center)
-    placement = torch.zeros(BATCH, PLACEMENT_NUMBERS)
+    placement = torch.zeros(BATCH, PLACEMENT_DIM)
     index = torch.randint(BATCH, (BATCH, vertices), generator=generator)
     times = []
     with torch.inference_mode():

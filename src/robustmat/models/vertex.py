@@ -44,7 +44,7 @@ class VertexConfig(Config):
         return self
 
     @property
-    def numbers(self) -> int:
+    def descriptor_dim(self) -> int:
         """How many numbers f has: what is learned, then what is not."""
         return self.embedding_dim + sum(self.handcrafted.values())
 
@@ -219,13 +219,13 @@ class VertexDiffusion(nn.Module):
 
     def embed(self, patches: Tensor) -> Tensor:
         """The embeddings [B, D + E] alone, a few patches at a time: as many as keep the largest maps in the cache."""
-        return torch.cat([self(it)[0] for it in torch.split(patches, self._at_once(patches))])
+        return torch.cat([self(word)[0] for word in torch.split(patches, self._at_once(patches))])
 
     @torch.no_grad()
     def warm_start(self, patches: Tensor) -> None:
         """The last layer starts out as the principal components of what it reads in these patches."""
         chunks = torch.split(patches, self._at_once(patches))
-        begin_whitening(self.project, torch.cat([self._pooled(it)[0] for it in chunks]))
+        begin_whitening(self.project, torch.cat([self._pooled(chunk)[0] for chunk in chunks]))
 
     def _at_once(self, patches: Tensor) -> int:
         size = patches[0].numel() // patches.shape[1] * self.config.stem_channels

@@ -128,8 +128,8 @@ def _lay_out(town: Town, corner: Array, rng: np.random.Generator) -> tuple[Sheet
         stretches = town.stretches[side]
         number = (s * np.float32(1 / 60)).astype(np.int32) % len(stretches)
         here = offset > 0 if side > 0 else offset <= 0
-        verge |= here & np.array([it.verge for it in stretches])[number]
-        paved |= here & np.array([it.district in ("centre", "old") for it in stretches])[number]
+        verge |= here & np.array([stretche.verge for stretche in stretches])[number]
+        paved |= here & np.array([stretche.district in ("centre", "old") for stretche in stretches])[number]
     verge &= (aside > KERB + 0.2) & (aside < VERGE)
     paved &= aside > WALK
     arm_road, arm_walk, mouth = _arms(town, corner)

@@ -66,7 +66,7 @@ def place(panels: Sequence[Panel], T_camera_world: Array, camera: Camera) -> lis
             continue
         depth = float(quads[i, :, 2].mean())
         placed.append(Placed(panels[i], i, outline, inverse, (float(extent[0]), float(extent[1])), depth))
-    placed.sort(key=lambda it: -it.depth)
+    placed.sort(key=lambda one: -one.depth)
     return placed
 
 

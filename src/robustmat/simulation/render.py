@@ -174,7 +174,7 @@ def _tiles_seen(maps: Sequence[tuple[Grid, Grid, Grid]]) -> NDArray[np.int64]:
     """
     found = [np.zeros(0, np.int64)]
     for grids in maps:
-        reach, *place = (np.concatenate([it[:, ::SPOT_STEP], it[:, -1:]], axis=1).ravel() for it in grids)
+        reach, *place = (np.concatenate([grid[:, ::SPOT_STEP], grid[:, -1:]], axis=1).ravel() for grid in grids)
         spots = np.stack(place)[:, reach < FAR_TILES]
         for shift_x in (-SPOT_MARGIN, SPOT_MARGIN):
             for shift_y in (-SPOT_MARGIN, SPOT_MARGIN):

@@ -37,13 +37,15 @@ def write_folder(drive: StreetDrive, root: Path | str, boxes: bool = False, prog
             "T_camera_lidar": T_CAMERA_LIDAR.tolist(),
         },
     )
-    write_text(folder / "poses.txt", "# time x y z qx qy qz qw\n" + "".join(_tum_line(it) for it in drive.frames))
+    write_text(
+        folder / "poses.txt", "# time x y z qx qy qz qw\n" + "".join(_tum_line(one_frame) for one_frame in drive.frames)
+    )
 
     def write(i: int, frame: Frame, name: str) -> None:
         write_picture(folder / f"images/{name}.png", frame.image)
         write_floats(folder / f"lidar/{name}.bin", points_of(frame))
         if boxes:
-            seen = [{"box": list(it.box), "category": it.category} for it in drive.truth(i)]
+            seen = [{"box": list(one.box), "category": one.category} for one in drive.truth(i)]
             write_json(folder / f"boxes/{name}.json", {"landmarks": seen})
         else:
             write_labels(folder / f"masks/{name}.png", frame)

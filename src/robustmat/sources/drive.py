@@ -118,8 +118,8 @@ def finite(points: NDArray[np.float32]) -> NDArray[np.float32]:
 def nearest_in_time(times: Sequence[int], time: int, farthest: int) -> int | None:
     """Which of the rising `times` is nearest to `time`, if it is no farther than `farthest`."""
     after = bisect.bisect_left(times, time)
-    near = [it for it in times[max(after - 1, 0) : after + 1] if abs(it - time) <= farthest]
-    return min(near, key=lambda it: abs(it - time), default=None)
+    near = [one_time for one_time in times[max(after - 1, 0) : after + 1] if abs(one_time - time) <= farthest]
+    return min(near, key=lambda one: abs(one - time), default=None)
 
 
 def check_scans_meet_images(frames: Sequence[Frame], scans: dict[int, Path], what: str) -> None:

@@ -61,7 +61,7 @@ def open_oxford(
 
     T_vehicle_image = invert(T_image_vehicle)
 
-    lidar = lidar or next((it for it in LIDARS if (root / it).is_dir()), None)
+    lidar = lidar or next((one for one in LIDARS if (root / one).is_dir()), None)
     scans = _scans(root / lidar) if lidar else {}
     T_vehicle_lidar = read_extrinsics(extrinsic_folder, lidar) if lidar else np.eye(4)
 

@@ -24,7 +24,7 @@ def read_table(path: Path, columns: Collection[int], what: str) -> Array:
         except ValueError:
             row = []
         if len(row) not in columns or (rows and len(row) != len(rows[0])):
-            wanted = " or ".join(str(it) for it in sorted(columns)) if not rows else str(len(rows[0]))
+            wanted = " or ".join(str(column) for column in sorted(columns)) if not rows else str(len(rows[0]))
             raise DataError(f"{what}: line {number} does not hold {wanted} numbers: {path}")
         rows.append(row)
     return np.array(rows, dtype=float).reshape(len(rows), -1 if rows else min(columns))
@@ -64,7 +64,7 @@ def read_numbers(path: Path, counts: Collection[int], what: str) -> Array:
     except ValueError as problem:
         raise DataError(f"{what} holds something that is no number: {path}: {problem}") from None
     if len(values) not in counts:
-        wanted = " or ".join(str(it) for it in sorted(counts))
+        wanted = " or ".join(str(count) for count in sorted(counts))
         raise DataError(f"{what} needs {wanted} numbers, found {len(values)}: {path}")
     if not np.isfinite(values).all():
         raise DataError(f"{what} is not finite: {path}")

@@ -51,7 +51,7 @@ class EvaluationSplit:
 
     @property
     def name(self) -> str:
-        return "+".join(it.name for it in self.data)
+        return "+".join(dataset.name for dataset in self.data)
 
 
 @dataclass(frozen=True)
@@ -67,9 +67,9 @@ class Cell:
     def path(self, workspace: Path) -> Path:
         side = self.test.side
         facts = [self.config, self.perturb, self.seed, *map(fingerprint, (*side.data, *side.also, *self.test.data))]
-        facts += [fingerprint(it) for it in side.validation]
+        facts += [fingerprint(dataset) for dataset in side.validation]
         if side.first:
-            facts += [fingerprint(it) for it in side.first.data]
+            facts += [fingerprint(dataset) for dataset in side.first.data]
         name = f"{self.training}--{side.name}--on-{self.test.name}--{self.perturb.replace(':', '')}"
         return workspace / "predictions" / f"{short(name)}--s{self.seed}--{digest(facts)}.npz"
 
@@ -91,9 +91,9 @@ def make_tests(
     """
 
     def make_side(drives: Sequence[LandmarkDataset]) -> TrainingSplit:
-        name = short("+".join(it.name for it in drives))
+        name = short("+".join(dataset.name for dataset in drives))
         if also:
-            name += f"+{len(also)}-more-{digest([it.name for it in also])[:4]}"
+            name += f"+{len(also)}-more-{digest([dataset.name for dataset in also])[:4]}"
         if first:
             name += f"-after-{first.name}"
         held_out = (*drives, *validation) if also else tuple(validation)
@@ -102,13 +102,15 @@ def make_tests(
     if each_side:
         if len(data) < 2 and not test:
             raise DataError("this table trains on each data set in turn and tests on the others: give two with --data")
-        sides = [make_side([it]) for it in data]
-        others = [[it for it in (*data, *test) if it.name != side.data[0].name] for side in sides]
-        return [EvaluationSplit(side, (it,)) for side, rest in zip(sides, others, strict=True) for it in rest]
+        sides = [make_side([dataset]) for dataset in data]
+        others = [[one for one in (*data, *test) if one.name != side.data[0].name] for side in sides]
+        return [EvaluationSplit(side, (one,)) for side, rest in zip(sides, others, strict=True) for one in rest]
     if not test:
         raise DataError("no data set to test on: give at least one with --test")
     side = make_side(data)
-    tests = [EvaluationSplit(side, (it,)) for it in test] if each_test else [EvaluationSplit(side, tuple(test))]
+    tests = (
+        [EvaluationSplit(side, (dataset,)) for dataset in test] if each_test else [EvaluationSplit(side, tuple(test))]
+    )
     if both_ways:
         tests.append(EvaluationSplit(make_side(test), tuple(data)))
     return tests
@@ -118,7 +120,7 @@ def make_first(
     data: Sequence[LandmarkDataset], validation: Sequence[LandmarkDataset], budget: float | None
 ) -> TrainingSplit:
     """What all methods learn from before they meet a side's own drives."""
-    name = f"first-{digest([it.name for it in data])[:4]}"
+    name = f"first-{digest([dataset.name for dataset in data])[:4]}"
     return TrainingSplit(name, tuple(data), tuple(validation), budget=budget)
 
 

@@ -109,19 +109,19 @@ def reproduce(table: Table, rows: Sequence[Row], tests: Sequence[EvaluationSplit
     trainings = trainings_of(rows)
     found: Found = {}
     for seed in workspace.settings.seeds:
-        for side in {it.side.name: it.side for it in tests}.values():
+        for side in {test.side.name: test.side for test in tests}.values():
             digests = {}
             for training in trainings.values():
                 config = workspace.config(training, side, seed)
                 train_missing(workspace, training, config, side, seed)
                 digests[training.key] = config_digest(config)
             digests[REFERENCES] = digest([REFERENCES, workspace.settings.most_frame_pairs])
-            for it in (one for one in tests if one.side.name == side.name):
+            for one_one in (one for one in tests if one.side.name == side.name):
                 for perturb in table.conditions:
-                    cells = {key: Cell(key, it, perturb, seed, value) for key, value in digests.items()}
+                    cells = {key: Cell(key, one_one, perturb, seed, value) for key, value in digests.items()}
                     predict_missing(workspace, list(cells.values()))
                     for key, cell in cells.items():
-                        found[key, test_name(it), perturb, seed] = cell.path(workspace.path)
+                        found[key, test_name(one_one), perturb, seed] = cell.path(workspace.path)
     return found
 
 
@@ -156,7 +156,7 @@ def train_missing(
 
 def predict_missing(workspace: Workspace, cells: Sequence[Cell]) -> None:
     """Judge all methods that have no predictions yet for one test, perturbation and seed, in a single pass."""
-    missing = [it for it in cells if not it.path(workspace.path).exists()]
+    missing = [one_cell for one_cell in cells if not one_cell.path(workspace.path).exists()]
     if not missing:
         return
     first = missing[0]

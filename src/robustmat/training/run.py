@@ -166,13 +166,19 @@ def choose_validation(
         training, held_out = (datasets, datasets) if len(datasets) == 1 else (datasets[:-1], datasets[-1:])
     else:
         training, held_out = datasets, validation
-    split = {it.name: split_last_third(it) for it in held_out if it.name in {one.name for one in training}}
+    split = {
+        dataset.name: split_last_third(dataset)
+        for dataset in held_out
+        if dataset.name in {one.name for one in training}
+    }
     thirds = [last for _, last in split.values()]
-    training = [split[it.name][0] if it.name in split else it for it in training]
-    held_out = [it for it in held_out if it.name not in split]
-    learned = {(it.world, it.name) for it in training}
-    seen = sorted({it.name for it in held_out if it.world in {world for world, _ in learned}})
-    seen += [it.name for it in thirds if any(it.world == world and it.name != name for world, name in learned)]
+    training = [split[dataset.name][0] if dataset.name in split else dataset for dataset in training]
+    held_out = [dataset for dataset in held_out if dataset.name not in split]
+    learned = {(dataset.world, dataset.name) for dataset in training}
+    seen = sorted({dataset.name for dataset in held_out if dataset.world in {world for world, _ in learned}})
+    seen += [
+        third.name for third in thirds if any(third.world == world and third.name != name for world, name in learned)
+    ]
     if seen:
         raise DataError(
             f"{', '.join(seen)} cannot be validation data: the training data holds another drive of the same world, "
