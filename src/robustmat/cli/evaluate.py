@@ -112,6 +112,7 @@ def evaluate(
     console.print(f"{', '.join(report['datasets'])}, {report['perturb']}, evidence: {report['evidence']}", style="bold")
     for table in _tables(report):
         console.print(table)
+    console.print(_distance_table(report))
     console.print(_caption(report), style="dim")
     for row, reason in report["references_omitted"].items():
         console.print(f"no row {row}: {reason}", style="dim")
@@ -173,10 +174,43 @@ def _table(
     return table
 
 
+def _distance_table(report: dict[str, Any]) -> "Table":
+    """The method's matches by the distance between the cameras."""
+    from rich import box
+    from rich.table import Table
+
+    title = f"{report['method']}: whole frames by metres between the cameras"
+    columns = ("", "precision", "recall", "F1", "right", "wrong", "possible")
+    table = Table(
+        *columns, title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0)
+    )
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for name, values in report["match_by_distance"].items():
+        shares = (f"{values[share]:.3f}" for share in ("precision", "recall", "f1"))
+        table.add_row(f"{name} m", *shares, *(str(values[count]) for count in ("right", "wrong", "possible")))
+    return table
+
+
 def _caption(report: dict[str, Any]) -> str:
     return (
         f"{report['n_matched']} matched and {report['n_unmatched']} unmatched pairs of {report['n_identities']} "
         f"objects; {report['n_frame_pairs']} of {report['n_frame_pairs_found']} frame pairs. From, to: 95 % over "
         "objects. Unmatched pairs are of one class (same-class) or of any two objects (random). The best possible "
-        f"threshold would add {report['threshold_loss']:.3f} to AUC (paper)."
+        f"threshold would add {report['threshold_loss']:.3f} to AUC (paper). {_believed(report)}"
     )
+
+
+def _believed(report: dict[str, Any]) -> str:
+    """How far probabilities hold, and what is matched where nothing can be."""
+    calibration, unrelated = report["calibration"], report["unrelated"]
+    parts = []
+    if calibration["ece"] is not None:
+        parts.append(f"Expected calibration error {calibration['ece']:.3f}.")
+    if calibration["n_above_0.9"]:
+        share = calibration["right_above_0.9"]
+        parts.append(f"Of {calibration['n_above_0.9']} candidates above 0.9, {share:.1%} are right.")
+    if unrelated["n_frame_pairs"]:
+        pairs = unrelated["n_frame_pairs"]
+        parts.append(f"{unrelated['matches']} matches in {pairs} pairs of frames that share nothing.")
+    return " ".join(parts)

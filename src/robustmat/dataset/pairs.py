@@ -17,6 +17,8 @@ from robustmat.dataset.truth import UNKNOWN, Indices, Truth, frame_pairs, label_
 from robustmat.errors import ConfigError, DataError
 from robustmat.types import MATCHED, UNMATCHED
 
+FARTHEST_SIGHT = 40.0  # metres between cameras beyond which no landmark is expected in both frames
+MOST_UNRELATED, UNRELATED_TRIES = 60, 40
 NEGATIVES = ("same-class", "random")
 MATCHED_PER_UNMATCHED = 3
 MOST_PER_IDENTITY = 20
@@ -41,6 +43,7 @@ class PairSample:
     category_a: Indices  # [N], index into CATEGORIES
     category_b: Indices
     frame_pairs: Indices  # [F, 2], for the frame protocol
+    unrelated_pairs: Indices  # [U, 2], frames that share nothing: every match between them is wrong
     n_frame_pairs_found: int  # how many there were to draw them from
 
 
@@ -101,6 +104,7 @@ def draw_pairs(
         category_a=category[:, 0],
         category_b=category[:, 1],
         frame_pairs=draw_frame_pairs(truth, most_frame_pairs, seed),
+        unrelated_pairs=draw_unrelated_pairs(truth, min(MOST_UNRELATED, most_frame_pairs), seed),
         n_frame_pairs_found=len(found),
     )
 
@@ -110,6 +114,26 @@ def draw_frame_pairs(truth: Truth, most: int, seed: int) -> Indices:
     rng = np.random.default_rng(seed)
     drawn = _some(_telling(truth, frame_pairs(truth)), most, rng)
     return np.take_along_axis(drawn, _random_order(len(drawn), rng), axis=1)
+
+
+def draw_unrelated_pairs(truth: Truth, most: int, seed: int) -> Indices:
+    """At most so many pairs [P, 2] of frames with landmarks that share nothing: of different worlds, or so far apart
+    that no landmark is seen from both."""
+    rng = np.random.default_rng([seed, 40])
+    telling = np.flatnonzero([len(frame.identity) > 0 for frame in truth.frames])
+    if not len(telling):
+        return np.zeros((0, 2), np.int64)
+    tried = telling[rng.integers(0, len(telling), (UNRELATED_TRIES * most, 2))]
+    found = [(a, b) for a, b in dict.fromkeys(map(tuple, tried.tolist())) if _share_nothing(truth, a, b)]
+    return np.array(found[:most], np.int64).reshape(-1, 2)
+
+
+def _share_nothing(truth: Truth, a: int, b: int) -> bool:
+    first, second = truth.frames[a], truth.frames[b]
+    if first.world != second.world:
+        return True
+    far = np.linalg.norm(first.centre - second.centre) >= FARTHEST_SIGHT
+    return bool(far) and not set(first.identity.tolist()) & set(second.identity.tolist()) - {UNKNOWN}
 
 
 def _judge(truth: Truth, pairs: Indices) -> _Candidates:

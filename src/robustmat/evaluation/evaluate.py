@@ -59,7 +59,8 @@ def evaluate(
     pair_views = views_of(np.stack([pairs.frame_a, pairs.frame_b], axis=1), perturbation, perturbed_frames)
     frame_views = views_of(sample.frame_pairs, perturbation, perturbed_frames)
     matchers = [matcher, *references]
-    wanted = (view for both in (*pair_views, *frame_views) for view in both)
+    unrelated_views = views_of(sample.unrelated_pairs, perturbation, perturbed_frames)
+    wanted = (view for both in (*pair_views, *frame_views, *unrelated_views) for view in both)
     memories = embed_frames(matchers, truth, wanted, perturbation, seed, progress=progress)
     rows = [
         MethodRow(
@@ -67,6 +68,9 @@ def evaluate(
             threshold=float(row.decision.threshold),
             score=score_pairs(row, memory, pair_views, pairs.landmark_a, pairs.landmark_b),
             **match_frames(row, memory, truth, frame_views),
+            unrelated_matches=np.array(
+                [len(row.match(memory[a], memory[b]).matches) for a, b in unrelated_views], np.int64
+            ),
         )
         for row, memory in progress(list(zip(matchers, memories, strict=True)), "matching")
     ]

@@ -6,7 +6,7 @@ first, then the references), so that methods can be compared on the very same pa
 
 import json
 import zipfile
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,11 +50,13 @@ class FrameTruths:
     pairs: Indices
     partner_pair: Indices  # index into `pairs`
     partner_identity: Indices
+    distance: Array  # [F], metres between the two cameras
 
 
 @dataclass(frozen=True)
 class MethodRow:
-    """One method's predictions: a score for each landmark pair, and the matches it returned, [M] each."""
+    """One method's predictions: a score for each landmark pair, and the mutual best candidates of the frame pairs,
+    [M] each, of which it returned some as matches."""
 
     name: str
     threshold: float
@@ -64,9 +66,21 @@ class MethodRow:
     match_b: Indices
     match_score: Array
     match_probability: Array
+    match_returned: NDArray[np.bool_]
     match_label: Indices  # truth.UNMATCHED, MATCHED or AMBIGUOUS
     match_identity_a: Indices
     match_identity_b: Indices
+    unrelated_matches: Indices  # [U], returned for each pair of frames that share nothing
+
+    @property
+    def returned(self) -> "MethodRow":
+        """The matches that were returned, alone."""
+        columns = {
+            column.name: getattr(self, column.name)[self.match_returned]
+            for column in fields(self)
+            if column.name.startswith("match_")
+        }
+        return replace(self, **columns)
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,9 @@ from robustmat.dataset.pairs import PairSample
 from robustmat.dataset.truth import Indices, Truth, label_candidates
 from robustmat.errors import ConfigError
 from robustmat.evaluation.predictions import FrameTruths
+from robustmat.matching.assign import mutual_best
 from robustmat.matching.embedded import EmbeddedFrame
-from robustmat.matching.matcher import Matcher
+from robustmat.matching.matcher import Matcher, same_category
 from robustmat.perturb import CLEAN, Perturbation, perturb_image
 from robustmat.progress import Progress, silent
 from robustmat.types import MATCHED, Array, Frame, Image
@@ -106,25 +107,23 @@ def score_pairs(
 def match_frames(
     matcher: Matcher, memory: Memory, truth: Truth, views: Sequence[tuple[View, View]]
 ) -> dict[str, NDArray[Any]]:
-    """The matches returned for whole frame pairs, with what the ground truth says: columns of a MethodRow."""
+    """The mutual best candidates of whole frame pairs, which of them were returned as matches, and what the ground
+    truth says: columns of a MethodRow."""
     rows = []
     for number, (a, b) in enumerate(views):
         first, second = truth.frames[a[0]], truth.frames[b[0]]
         label = label_candidates(first, second)
-        for match in matcher.match(memory[a], memory[b]).matches:
-            identities = (first.identity[match.a], second.identity[match.b])
-            truth_says = label[match.a, match.b]
-            rows.append((number, match.a, match.b, match.score, match.probability, truth_says, *identities))
-    pair, a_, b_, score, probability, judged, identity_a, identity_b = np.array(rows, np.float64).reshape(-1, 8).T
+        result = matcher.match(memory[a], memory[b])
+        returned = {(match.a, match.b) for match in result.matches}
+        allowed = same_category(result.landmarks_a, result.landmarks_b) if matcher.same_category else None
+        for i, j in mutual_best(result.score, -np.inf, allowed):
+            facts = (result.score[i, j], result.probability[i, j], (i, j) in returned, label[i, j])
+            rows.append((number, i, j, *facts, first.identity[i], second.identity[j]))
+    columns = np.array(rows, np.float64).reshape(-1, 9).T
+    names = ("pair", "a", "b", "score", "probability", "returned", "label", "identity_a", "identity_b")
+    kinds = {"score": np.float64, "probability": np.float64, "returned": np.bool_}
     return {
-        "match_pair": pair.astype(np.int64),
-        "match_a": a_.astype(np.int64),
-        "match_b": b_.astype(np.int64),
-        "match_score": score,
-        "match_probability": probability,
-        "match_label": judged.astype(np.int64),
-        "match_identity_a": identity_a.astype(np.int64),
-        "match_identity_b": identity_b.astype(np.int64),
+        f"match_{name}": column.astype(kinds.get(name, np.int64)) for name, column in zip(names, columns, strict=True)
     }
 
 
@@ -139,7 +138,8 @@ def possible_matches(truth: Truth, pairs: Indices) -> FrameTruths:
             count = min(len(np.unique(rows[chosen])), len(np.unique(columns[chosen])))
             numbers += [number] * count
             identities += [identity] * count
-    return FrameTruths(pairs, np.array(numbers, np.int64), np.array(identities, np.int64))
+    apart = [np.linalg.norm(truth.frames[a].centre - truth.frames[b].centre) for a, b in pairs]
+    return FrameTruths(pairs, np.array(numbers, np.int64), np.array(identities, np.int64), np.array(apart, np.float64))
 
 
 class _Pixels:
