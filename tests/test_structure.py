@@ -22,7 +22,7 @@ ROWS = [
     {"methods"},
     {"matching"},
     {"simulation"},
-    {"models", "dataset"},
+    {"models", "dataset", "report"},
     {"features"},
     {"landmarks"},
     {"perturb"},

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from robustmat.errors import DataError, InputError
-from robustmat.sources.boxes import check_landmarks, read_boxes, read_coco
+from robustmat.sources.boxes import CocoImage, check_drawn_size, check_landmarks, read_boxes, read_coco
 from robustmat.sources.drive import IMAGE_SUFFIXES, Drive, image_loader, points_loader, semantics_loader
 from robustmat.sources.folder_camera import read_camera
 from robustmat.sources.folder_poses import read_folder_poses
@@ -103,13 +103,18 @@ def _box_loaders(root: Path, images: dict[str, Path]) -> dict[str, Boxes]:
         known = {name: image for name, image in images.items() if image.name in coco}
         if not known:
             raise DataError(f"{path} describes none of the images in {root / 'images'} by its file name")
-        return {name: partial(_checked, coco[image.name], image, path) for name, image in known.items()}
+        return {name: partial(_checked_coco, coco[image.name], image, path) for name, image in known.items()}
     files = _optional(root / "boxes", ".json", "boxes", images)
     return {name: partial(_read_checked, path, images[name]) for name, path in files.items() if name in images}
 
 
 def _read_checked(path: Path, image: Path) -> tuple[Landmark, ...]:
-    return _checked(read_boxes(path, image.name), image, path)
+    return _checked(read_boxes(path, image.name, image_size(image)), image, path)
+
+
+def _checked_coco(known: CocoImage, image: Path, path: Path) -> tuple[Landmark, ...]:
+    check_drawn_size(known.size, image_size(image), path)
+    return _checked(known.landmarks, image, path)
 
 
 def _checked(landmarks: tuple[Landmark, ...], image: Path, path: Path) -> tuple[Landmark, ...]:
