@@ -1,14 +1,15 @@
 """The demo: the whole flow on a simulated street, from nothing to a report."""
 
 import json
+import re
 from pathlib import Path
 
 import cv2
 from typer.testing import CliRunner
 
 from models_for_tests import untrained
-from robustmat.cli import app
 from robustmat.checkpoints.store import save_checkpoint
+from robustmat.cli import app
 
 
 def test_the_demo_matches_a_frame_pair_worth_looking_at_and_writes_its_report(tmp_path: Path) -> None:
@@ -20,6 +21,10 @@ def test_the_demo_matches_a_frame_pair_worth_looking_at_and_writes_its_report(tm
     assert cv2.imread(str(tmp_path / "out" / "matches.png")).shape[0] > 2 * 375
     report = (tmp_path / "out" / "report.html").read_text()
     assert f"{len(found['matches'])} matches" in report
+    assert done.output.startswith("This demo drives through a simulated street")  # what happens, before it does
+    summary = re.search(r"\d+ correct match(es)?, \d+ wrong.*landmarks left unmatched", report)
+    assert summary
+    assert summary[0] in " ".join(done.output.split())
     shared = int(done.output.split(" of them in both frames")[0].split()[-1])
     assert shared >= 5
     for side in "ab":  # at least two landmarks of either frame have no partner in the other

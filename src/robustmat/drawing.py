@@ -46,8 +46,10 @@ def distinct_color(index: int) -> Color:
 
 def draw_matches(result: MatchResult, path: Path | str, correct: Sequence[bool | None] | None = None) -> Path:
     """Write a picture of `result`; see `picture_of_matches`."""
-    path = check_picture_path(path)
-    picture = picture_of_matches(result, correct)
+    return write_picture(check_picture_path(path), picture_of_matches(result, correct))
+
+
+def write_picture(path: Path, picture: PIL.Image.Image) -> Path:
     with replacing(path) as temporary:
         picture.save(temporary, quality=92)
     return path

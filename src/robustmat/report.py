@@ -54,9 +54,7 @@ def write_match_report(
     """
     from jinja2 import Environment, PackageLoader
 
-    environment = Environment(
-        loader=PackageLoader("robustmat"), autoescape=True, trim_blocks=True, lstrip_blocks=True
-    )
+    environment = Environment(loader=PackageLoader("robustmat"), autoescape=True, trim_blocks=True, lstrip_blocks=True)
     page = environment.get_template("match_report.html").render(
         title=title,
         summary=summarize(result, correct),

@@ -100,7 +100,9 @@ def image_size(path: Path | str) -> tuple[int, int]:
     """Width and height of the upright image, from the header alone."""
     with _open(path, "image") as picture:
         width, height = picture.size
-        return (height, width) if picture.getexif().get(EXIF_ORIENTATION) in LYING else (width, height)
+        # Pillow turns a TIFF by itself and tells its upright size at once.
+        lying = picture.format != "TIFF" and picture.getexif().get(EXIF_ORIENTATION) in LYING
+        return (height, width) if lying else (width, height)
 
 
 def _open(path: Path | str, what: str) -> PIL.Image.Image:
