@@ -11,23 +11,22 @@ import cv2
 import numpy as np
 import PIL.Image
 import pytest
-from robustmat.models.weights import Decision, save_checkpoint
 
 import robustmat
-from models_for_tests import untrained
 from robustmat.cli import main
 from robustmat.cli.checks import check_output, choose_device, need
 from robustmat.errors import ConfigError, InputError
+from robustmat.matching.onnx import OnnxMatcher
 
 FRAMES = 5
+MODEL = ("--checkpoint", "street", "--runtime", "onnx")  # what an installation without torch runs
+EVERYTHING = (*MODEL, "--min-probability", 0)  # the images are noise: no match of them is probable
 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkpoint and a short drive: images, box files, and all of them as a video."""
+    """A short drive: images, box files, and all of them as a video."""
     root = tmp_path_factory.mktemp("match")
-    decision = Decision(threshold=0.0, match_threshold=0.0, slope=2, intercept=-2)
-    save_checkpoint(root / "model", untrained(decision=decision))
     for name in ("images", "boxes"):
         (root / "drive" / name).mkdir(parents=True)
     for number in range(FRAMES):
@@ -69,8 +68,8 @@ def test_a_folder_or_a_video_gives_one_json_line_for_each_two_consecutive_frames
     out = tmp_path / "matches.jsonl"
     where = [] if source == "drive" else ["--boxes", files / "drive" / "boxes"]
     code, shown, _ = robust(
-        "match", files / source, *where, "--every", 2, "--checkpoint", files / "model", "--json", out,
-        "--pictures", tmp_path / "pictures", "--video", tmp_path / "matches.mp4", "--min-probability", 0,
+        "match", files / source, *where, "--every", 2, *EVERYTHING, "--json", out,
+        "--pictures", tmp_path / "pictures", "--video", tmp_path / "matches.mp4",
     )  # fmt: skip
     assert code == 0
     assert "2 frame pairs" in shown
@@ -90,17 +89,14 @@ def test_a_folder_or_a_video_gives_one_json_line_for_each_two_consecutive_frames
 def test_each_frame_of_a_drive_is_embedded_once_and_matched_like_a_pair_of_files(
     files: Path, tmp_path: Path, robust: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from robustmat.matching.matcher import RobustMatcher
-
     seen = []
-    embed = RobustMatcher.embed
-    monkeypatch.setattr(RobustMatcher, "embed", lambda self, frame: seen.append(frame.name) or embed(self, frame))
-    model = ["--checkpoint", files / "model", "--min-probability", 0]
-    robust("match", files / "drive", *model, "--json", tmp_path / "all.jsonl")
+    embed = OnnxMatcher.embed
+    monkeypatch.setattr(OnnxMatcher, "embed", lambda self, frame: seen.append(frame.name) or embed(self, frame))
+    robust("match", files / "drive", *EVERYTHING, "--json", tmp_path / "all.jsonl")
     assert seen == [f"{number:06d}.png" for number in range(FRAMES)]
     images, boxes = files / "drive" / "images", files / "drive" / "boxes"
     pair = ("--boxes-a", boxes / "000001.json", "--boxes-b", boxes / "000002.json")
-    robust("match", images / "000001.png", images / "000002.png", *pair, *model, "--json", tmp_path / "two.json")
+    robust("match", images / "000001.png", images / "000002.png", *pair, *EVERYTHING, "--json", tmp_path / "two.json")
     assert json.loads((tmp_path / "all.jsonl").read_text().splitlines()[1]) == json.loads(
         (tmp_path / "two.json").read_text()
     )
@@ -108,7 +104,7 @@ def test_each_frame_of_a_drive_is_embedded_once_and_matched_like_a_pair_of_files
 
 def test_threshold_and_min_probability_leave_matches_out(files: Path, tmp_path: Path, robust: Any) -> None:
     def matches(*options: object) -> list[dict[str, Any]]:
-        robust("match", files / "drive", "--every", 4, "--checkpoint", files / "model", *options,
+        robust("match", files / "drive", "--every", 4, *MODEL, *options,
                "--json", tmp_path / "m.jsonl")  # fmt: skip
         return json.loads((tmp_path / "m.jsonl").read_text())["matches"]
 
@@ -124,9 +120,7 @@ def test_warnings_about_input_are_one_line_each(files: Path, tmp_path: Path, rob
     outside = tmp_path / "outside.json"
     outside.write_text(json.dumps({"landmarks": [{"box": [80, 5, 180, 40], "category": "pole"}]}))
     image = files / "drive" / "images" / "000000.png"
-    code, _, errors = robust(
-        "match", image, image, "--boxes-a", outside, "--boxes-b", outside, "--checkpoint", files / "model"
-    )
+    code, _, errors = robust("match", image, image, "--boxes-a", outside, "--boxes-b", outside, *MODEL)
     assert code == 0
     assert errors.count("mostly outside the image of 96x64") == 2
     assert "warnings.warn" not in errors
@@ -137,7 +131,7 @@ def test_warnings_about_input_are_one_line_each(files: Path, tmp_path: Path, rob
     [
         (["--picture", "m.txt"], "use .png"),
         (["--json", "{files}"], "it is a folder"),
-        (["--json", "{files}/model/model.json/x.json"], "is not a folder"),
+        (["--json", "{files}/drive.avi/x.json"], "is not a folder"),
         (["--json", "/proc/nothing/m.json"], "cannot write"),
         (["--evidence", "pairs"], "did you mean 'pair'"),
         (["--device", "cuda:97"], "cuda"),
@@ -153,15 +147,13 @@ def test_warnings_about_input_are_one_line_each(files: Path, tmp_path: Path, rob
 def test_bad_options_are_one_line_and_exit_code_2_before_anything_is_computed(
     files: Path, robust: Any, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
 ) -> None:
-    from robustmat.matching.matcher import RobustMatcher
-
     def computed(*_: object) -> None:
         raise AssertionError("computed before the options were checked")
 
-    monkeypatch.setattr(RobustMatcher, "embed", computed)
+    monkeypatch.setattr(OnnxMatcher, "embed", computed)
     images, boxes = files / "drive" / "images", files / "drive" / "boxes"
     pair = [images / "000000.png", images / "000001.png"]
-    pair += ["--boxes-a", boxes / "000000.json", "--boxes-b", boxes / "000001.json", "--checkpoint", files / "model"]
+    pair += ["--boxes-a", boxes / "000000.json", "--boxes-b", boxes / "000001.json"]
     code, _, errors = robust("match", *pair, *(word.format(files=files) for word in arguments))
     assert code == 2
     assert message in errors
@@ -177,7 +169,7 @@ def test_bad_options_are_one_line_and_exit_code_2_before_anything_is_computed(
         (["match", "{files}/nowhere"], "not found"),
         (["match", "{files}/drive", "--picture", "m.png"], "--picture is for two images"),
         (["match", "{files}/drive", "--video", "m.gif"], "use .mp4 or .avi"),
-        (["match", "{files}/drive", "--every", "9", "--checkpoint", "{files}/model"], "fewer than two frames"),
+        (["match", "{files}/drive", "--every", "9"], "fewer than two frames"),
         (["matsch"], "Did you mean 'match'"),
     ],
 )
@@ -195,11 +187,11 @@ def test_a_missing_extra_is_one_line_wherever_it_is_missed(robust: Any, monkeypa
     import robustmat.pipeline
 
     def lacking(*_: object) -> None:
-        raise ModuleNotFoundError("No module named 'onnxruntime'", name="onnxruntime")
+        raise ModuleNotFoundError("No module named 'torchode'", name="torchode")
 
     monkeypatch.setattr(robustmat.pipeline, "read_frame", lacking)
     code, _, errors = robust("match", "a.png", "b.png")
-    assert (code, errors) == (2, "robustmat: this needs onnxruntime: pip install 'robustmat[export]'\n")
+    assert (code, errors) == (2, "robustmat: this needs torchode: pip install 'robustmat[torch]'\n")
     need("json", "numpy")
     with pytest.raises(ConfigError, match=r"training needs nothing_like_it: pip install nothing_like_it"):
         need("json", "nothing_like_it", purpose="training")

