@@ -129,7 +129,7 @@ def test_warnings_about_input_are_one_line_each(files: Path, tmp_path: Path, rob
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--picture", "m.txt"], "use .png"),
+        (["--picture", "m.txt"], "must end in .png"),
         (["--json", "{files}"], "it is a folder"),
         (["--json", "{files}/drive.avi/x.json"], "is not a folder"),
         (["--json", "/proc/nothing/m.json"], "cannot write"),
@@ -168,7 +168,7 @@ def test_bad_options_are_one_line_and_exit_code_2_before_anything_is_computed(
         (["match", "{files}/drive/images"], "no landmarks for"),
         (["match", "{files}/nowhere"], "not found"),
         (["match", "{files}/drive", "--picture", "m.png"], "--picture is for two images"),
-        (["match", "{files}/drive", "--video", "m.gif"], "use .mp4 or .avi"),
+        (["match", "{files}/drive", "--video", "m.gif"], "must end in .mp4 or .avi"),
         (["match", "{files}/drive", "--every", "9"], "fewer than two frames"),
         (["matsch"], "Did you mean 'match'"),
     ],
@@ -195,6 +195,36 @@ def test_a_missing_extra_is_one_line_wherever_it_is_missed(robust: Any, monkeypa
     need("json", "numpy")
     with pytest.raises(ConfigError, match=r"training needs nothing_like_it: pip install nothing_like_it"):
         need("json", "nothing_like_it", purpose="training")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["demo", "--out", "{place}"],
+        ["simulate", "{place}"],
+        ["perturb", "a.png", "--with", "paper:16", "--out", "{place}.png"],
+        ["prepare", "kitti-odometry", "root", "--sequence", "00", "--out", "{place}"],
+        ["inspect", "data", "--json", "{place}"],
+        ["train", "street", "--data", "data", "--out", "{place}"],
+        ["evaluate", "data", "--json", "{place}"],
+        ["export", "onnx", "--out", "{place}"],
+        ["bench", "scaling", "--json", "{place}"],
+        ["reproduce", "main", "--data", "data", "--out", "{place}"],
+    ],
+)
+def test_every_verb_refuses_an_unwritable_output_before_it_looks_at_anything_else(
+    robust: Any, arguments: list[str]
+) -> None:
+    code, _, errors = robust(*(word.format(place="/proc/nothing/out") for word in arguments))
+    assert code == 2
+    assert errors.startswith("robustmat: cannot write /proc/nothing/out")
+    assert errors.count("\n") == 1
+
+
+def test_training_on_a_device_that_is_not_there_is_one_line(robust: Any) -> None:
+    code, _, errors = robust("train", "street", "--data", "data", "--out", "run", "--device", "cuda:97")
+    assert (code, errors.count("\n")) == (2, 1)
+    assert "--device cuda:97" in errors
 
 
 def test_an_unforeseen_full_disk_is_one_line_and_a_defect_of_ours_is_not_hidden(

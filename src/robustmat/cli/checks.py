@@ -1,6 +1,11 @@
-"""What every verb checks before it computes anything, so that a slip costs a second and not an hour.
+"""What is checked before anything is computed, so that a slip costs a second and not an hour.
 
-Each check raises an error that ends in one line on stderr and exit code 2.
+A check raises an error that ends in one line on stderr and exit code 2. Most are callbacks: an option that names
+something to write or a device says so where it is declared,
+
+    json: Annotated[Path | None, typer.Option(callback=output_file, help="Write the numbers here.")] = None
+
+and then no verb has to remember to check it.
 """
 
 import errno
@@ -39,7 +44,7 @@ def missing_package(names: list[str], purpose: str = "this") -> str:
 
 
 def choose_device(name: str) -> str:
-    """Where torch computes: cpu, cuda (a graphics card), cuda:1, mps, or auto for the best there is."""
+    """Callback of --device, where torch computes: cpu, cuda (a graphics card), cuda:1, mps, or auto for the best."""
     if name == "cpu":
         return name
     need("torch", purpose=f"--device {name}")
@@ -66,7 +71,7 @@ def check_output(path: Path | None, suffixes: tuple[str, ...] | None = None, fol
     if path is None:
         return
     if suffixes and path.suffix.lower() not in suffixes:
-        raise InputError(f"cannot write '{path.suffix or path.name}' here: {path}; use {' or '.join(suffixes)}")
+        raise InputError(f"the name of what is written must end in {' or '.join(suffixes)}, found {path}")
     if path.is_dir() != folder and path.exists():
         raise InputError(f"cannot write {path}: it is a {'file' if folder else 'folder'}; choose another place")
     place = path if folder else path.parent
@@ -79,6 +84,30 @@ def check_output(path: Path | None, suffixes: tuple[str, ...] | None = None, fol
             pass
     except OSError as problem:
         raise InputError(f"cannot write {path}: {problem.strerror} in {place}; choose another place") from None
+
+
+def output_file(path: Path | None) -> Path | None:
+    """Callback of an option that names a file to write."""
+    check_output(path)
+    return path
+
+
+def output_folder(path: Path | None) -> Path | None:
+    """Callback of an option or argument that names a folder to write."""
+    check_output(path, folder=True)
+    return path
+
+
+def output_picture(path: Path | None) -> Path | None:
+    """Callback of an option that names a picture to write."""
+    check_output(path, (".png", ".jpg", ".jpeg"))
+    return path
+
+
+def output_video(path: Path | None) -> Path | None:
+    """Callback of an option that names a video to write."""
+    check_output(path, (".mp4", ".avi"))
+    return path
 
 
 UNWRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from robustmat.cli.checks import output_folder
+
 if TYPE_CHECKING:
     from robustmat.simulation import StreetDrive
     from robustmat.types import Frame, Landmark
@@ -18,7 +20,9 @@ WEATHER = "paper:16"
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Where the picture and the report go.")] = Path("demo-output"),
+    out: Annotated[Path, typer.Option(callback=output_folder, help="Where the picture and the report go.")] = Path(
+        "demo-output"
+    ),
     checkpoint: Annotated[str, typer.Option(help="A shipped name, a checkpoint folder or a training run.")] = "street",
 ) -> None:
     """Drive a simulated street at noon and again on a rainy evening, and match two of the frames.
@@ -29,13 +33,11 @@ def demo(
     from rich.progress import track
     from rich.table import Table
 
-    from robustmat.cli.checks import check_output
     from robustmat.files import write_json
     from robustmat.pipeline import load, match_frames
     from robustmat.report import VERDICTS, Section, summarize, write_match_report
     from robustmat.simulation import build_town, drive_town
 
-    check_output(out, folder=True)
     console = Console()
     console.print(INTRODUCTION, highlight=False)
     matcher = load(checkpoint)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from robustmat.cli.checks import choose_device, output_file, output_folder, output_picture, output_video
+
 if TYPE_CHECKING:
     from robustmat.landmarks.reading import FrameSequence
     from robustmat.matching.matcher import Matcher
@@ -98,20 +100,42 @@ def match(
         ),
     ] = "auto",
     device: Annotated[
-        str, typer.Option(rich_help_panel=MODEL, help="Where torch computes: `cpu`, `cuda`, `mps`, or `auto`.")
+        str,
+        typer.Option(
+            callback=choose_device,
+            rich_help_panel=MODEL,
+            help="Where torch computes: `cpu`, `cuda`, `mps`, or `auto`.",
+        ),
     ] = "cpu",
     json: Annotated[
         Path | None,
-        typer.Option(rich_help_panel=OUTPUT, help="Write landmarks and matches here; of a drive one line a pair."),
+        typer.Option(
+            callback=output_file,
+            rich_help_panel=OUTPUT,
+            help="Write landmarks and matches here; of a drive one line a pair (.jsonl).",
+        ),
     ] = None,
     picture: Annotated[
-        Path | None, typer.Option(rich_help_panel=OUTPUT, help="Draw both frames and their matches here (.png, .jpg).")
+        Path | None,
+        typer.Option(
+            callback=output_picture,
+            rich_help_panel=OUTPUT,
+            help="Draw both frames and their matches here (.png, .jpg).",
+        ),
     ] = None,
     pictures: Annotated[
-        Path | None, typer.Option(rich_help_panel=OUTPUT, help="Of a drive: draw every pair into this folder.")
+        Path | None,
+        typer.Option(
+            callback=output_folder, rich_help_panel=OUTPUT, help="Of a drive: draw every pair into this folder."
+        ),
     ] = None,
     video: Annotated[
-        Path | None, typer.Option(rich_help_panel=OUTPUT, help="Of a drive: draw all pairs into a video (.mp4, .avi).")
+        Path | None,
+        typer.Option(
+            callback=output_video,
+            rich_help_panel=OUTPUT,
+            help="Of a drive: draw all pairs into a video (.mp4, .avi).",
+        ),
     ] = None,
 ) -> None:
     """Match the landmarks of two frames, or of each two consecutive frames of a drive.
@@ -124,10 +148,7 @@ def match(
 
         robustmat match drive/images --masks drive/masks --every 5 --json matches.jsonl --video matches.mp4
     """
-    from robustmat.cli.checks import check_output, choose_device
-    from robustmat.drawing import PICTURE_SUFFIXES
     from robustmat.pipeline import load, read_frame, read_sequence
-    from robustmat.sources.video import CODECS
 
     _refuse_misplaced(
         a,
@@ -147,13 +168,9 @@ def match(
             "--video": video,
         },
     )
-    check_output(json)
-    check_output(picture, PICTURE_SUFFIXES)
-    check_output(pictures, folder=True)
-    check_output(video, tuple(CODECS))
     options: dict[str, Any] = {
         "runtime": runtime,
-        "device": choose_device(device),
+        "device": device,
         "evidence": evidence,
         "same_category": not any_category,
     }
