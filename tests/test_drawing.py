@@ -76,7 +76,7 @@ def test_a_line_fades_with_the_probability_and_is_dashed_when_doubtful() -> None
 
 def test_unmatched_landmarks_are_there_but_less_visible_than_matched_ones() -> None:
     nothing, alone, matched = (drawn(made(count, unmatched=other))[40:] for count, other in ((0, 0), (0, 1), (1, 0)))
-    changed_alone, changed_matched = (np.abs(it - nothing).max(2) > 20 for it in (alone, matched))
+    changed_alone, changed_matched = (np.abs(pixels - nothing).max(2) > 20 for pixels in (alone, matched))
     assert 0 < changed_alone.sum() < 0.5 * changed_matched.sum()
 
 

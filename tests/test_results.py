@@ -126,6 +126,18 @@ def test_frames_and_results_can_be_pickled(tmp_path: Path) -> None:
     assert again._repr_png_() == result()._repr_png_()
 
 
+def test_an_embedded_frame_can_be_pickled_and_its_results_know_how_they_were_made() -> None:
+    matcher = robustmat.load("street", runtime="onnx")
+    embedded = matcher.embed(frame())
+    again = pickle.loads(pickle.dumps(embedded))
+    made = matcher.match(again, replace(embedded, frame=None), min_probability=0.0)
+    assert (made.score == matcher.match(embedded, embedded).score).all()
+    told = made.to_json()
+    assert (told["checkpoint"], told["evidence"], told["min_probability"]) == ("street", matcher.evidence, 0.0)
+    assert (told["a"]["image"], told["b"]["image"]) == ("a.png", "a.png")
+    assert told["threshold"] is None  # the probability alone decided
+
+
 @pytest.mark.parametrize("name", ["kitti-raw", "kitti-odometry", "oxford", "oxford, raw scans", "boreas", "folder"])
 def test_frames_of_every_layout_can_be_pickled(tmp_path: Path, name: str) -> None:
     layout = LAYOUTS[name]

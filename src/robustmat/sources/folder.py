@@ -58,7 +58,7 @@ def open_folder(root: Path | str, *, semantics: Path | str | None = None) -> Dri
     return Drive(
         name=name,
         world=name,
-        frames=tuple(frame(index, it, path) for index, (it, path) in enumerate(images.items())),
+        frames=tuple(frame(index, stem, path) for index, (stem, path) in enumerate(images.items())),
         image_paths=tuple(images.values()),
         source={"layout": "folder", "folder": name},
     )
