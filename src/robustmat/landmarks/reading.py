@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from robustmat.errors import InputError
 from robustmat.landmarks.boxes import check_landmarks, landmarks_from_mask, read_boxes, to_landmarks
-from robustmat.sources.boxes import BoxLike, CocoImage, check_drawn_size, find_coco_image, read_coco
+from robustmat.sources.boxes import BoxLike, CocoImage, check_drawn_boxes, check_drawn_size, find_coco_image, read_coco
 from robustmat.sources.cameras import CameraLike, to_camera
 from robustmat.sources.folder import named_files
 from robustmat.sources.images import READABLE, check_train_ids, image_size, read_image, read_semantics
@@ -78,7 +78,7 @@ def _from_boxes(boxes: Boxes, name: str, width: int, height: int, where: str) ->
     else:
         found, origin = to_landmarks(boxes), where
     try:
-        return check_landmarks(found, width, height)
+        return check_drawn_boxes(found, width, height)
     except InputError as problem:
         raise InputError(f"{origin}: {problem}") from None
 

@@ -73,11 +73,6 @@ def to_landmarks(boxes: Iterable[BoxLike]) -> tuple[Landmark, ...]:
 def check_landmarks(landmarks: Iterable[Landmark], width: int, height: int) -> tuple[Landmark, ...]:
     """The landmarks clipped to the image; one that cannot be used is an error that names it."""
     landmarks = tuple(landmarks)
-    if landmarks and max(max(landmark.box) for landmark in landmarks) <= 1:
-        raise InputError(
-            f"all {len(landmarks)} boxes have coordinates from 0 to 1, but boxes are in pixels: multiply x by the "
-            f"image's width ({width}) and y by its height ({height})"
-        )
     checked, hidden = [], []
     for index, landmark in enumerate(landmarks):
         box = _check_box(landmark.box, index, width, height)
@@ -93,6 +88,16 @@ def check_landmarks(landmarks: Iterable[Landmark], width: int, height: int) -> t
             stacklevel=2,
         )
     return tuple(checked)
+
+
+def check_drawn_boxes(landmarks: Sequence[Landmark], width: int, height: int) -> tuple[Landmark, ...]:
+    """`check_landmarks` for boxes that somebody brought, who may have meant shares of the image instead of pixels."""
+    if landmarks and max(max(landmark.box) for landmark in landmarks) <= 1:
+        raise InputError(
+            f"all {len(landmarks)} boxes have coordinates from 0 to 1, but boxes are in pixels: multiply x by the "
+            f"image's width ({width}) and y by its height ({height})"
+        )
+    return check_landmarks(landmarks, width, height)
 
 
 def check_category(name: Any, where: str) -> str:

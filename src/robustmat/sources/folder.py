@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from robustmat.errors import DataError, InputError
-from robustmat.sources.boxes import CocoImage, check_drawn_size, check_landmarks, read_boxes, read_coco
+from robustmat.sources.boxes import CocoImage, check_drawn_boxes, check_drawn_size, read_boxes, read_coco
 from robustmat.sources.drive import IMAGE_SUFFIXES, Drive, image_loader, points_loader, semantics_loader
 from robustmat.sources.folder_camera import read_camera
 from robustmat.sources.folder_poses import read_folder_poses
@@ -119,7 +119,7 @@ def _checked_coco(known: CocoImage, image: Path, path: Path) -> tuple[Landmark, 
 
 def _checked(landmarks: tuple[Landmark, ...], image: Path, path: Path) -> tuple[Landmark, ...]:
     try:
-        return check_landmarks(landmarks, *image_size(image))
+        return check_drawn_boxes(landmarks, *image_size(image))
     except InputError as problem:
         raise InputError(f"{path}, boxes of {image.name}: {problem}") from None
 
