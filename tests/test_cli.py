@@ -63,7 +63,11 @@ def test_match_writes_the_json_contract_and_a_picture(files: Path, tmp_path: Pat
         picture,
     ).stdout
     found = json.loads(out.read_text())
-    assert set(found) == {"a", "b", "matches", "unmatched_a", "unmatched_b"}
+    assert set(found) == {
+        "a", "b", "matches", "unmatched_a", "unmatched_b",
+        "checkpoint", "evidence", "min_probability", "threshold", "version",
+    }  # fmt: skip
+    assert (found["a"]["image"], found["b"]["image"], found["checkpoint"]) == ("a.png", "b.png", "model")
     assert len(found["a"]["landmarks"]) == 3
     assert set(found["a"]["landmarks"][0]) == {"box", "category"}
     assert found["matches"]

@@ -22,7 +22,7 @@ ROWS = [
     {"methods"},
     {"matching"},
     {"simulation"},
-    {"models", "dataset"},
+    {"models", "dataset", "report"},
     {"features"},
     {"landmarks"},
     {"perturb"},
@@ -64,6 +64,7 @@ def test_imports_point_one_way() -> None:
 
 def test_public_names_are_pinned() -> None:
     assert robustmat.__all__ == [
+        "Camera",
         "EmbeddedFrame",
         "Frame",
         "Landmark",
@@ -78,9 +79,11 @@ def test_public_names_are_pinned() -> None:
         "load",
         "load_embedded",
         "match_frames",
+        "match_sequence",
         "open_dataset",
         "perturb_image",
         "read_frame",
+        "read_sequence",
     ]
     for name in robustmat.__all__:
         assert getattr(robustmat, name).__name__ == name

@@ -22,12 +22,13 @@ if TYPE_CHECKING:
     from robustmat.matching.matcher import Matcher
     from robustmat.models.robustmat import ModelConfig, RobustMat
     from robustmat.perturb import perturb_image
-    from robustmat.pipeline import match_frames, read_frame
-    from robustmat.types import Frame, Landmark, Match, MatchResult
+    from robustmat.pipeline import match_frames, match_sequence, read_frame, read_sequence
+    from robustmat.types import Camera, Frame, Landmark, Match, MatchResult
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Camera": "robustmat.types",
     "EmbeddedFrame": "robustmat.matching.embedded",
     "Frame": "robustmat.types",
     "Landmark": "robustmat.types",
@@ -42,12 +43,15 @@ _HOMES = {
     "load": "robustmat.checkpoints.load",
     "load_embedded": "robustmat.matching.embedded",
     "match_frames": "robustmat.pipeline",
+    "match_sequence": "robustmat.pipeline",
     "open_dataset": "robustmat.dataset.store",
     "perturb_image": "robustmat.perturb",
     "read_frame": "robustmat.pipeline",
+    "read_sequence": "robustmat.pipeline",
 }
 
 __all__ = [
+    "Camera",
     "EmbeddedFrame",
     "Frame",
     "Landmark",
@@ -62,9 +66,11 @@ __all__ = [
     "load",
     "load_embedded",
     "match_frames",
+    "match_sequence",
     "open_dataset",
     "perturb_image",
     "read_frame",
+    "read_sequence",
 ]
 
 

@@ -32,3 +32,7 @@ class SolverError(RobustMatError):
 
 class TermsWarning(UserWarning):
     """Weights that not everyone may use for everything."""
+
+
+class InputWarning(UserWarning):
+    """Input that can be used, but that is probably not what the user meant."""

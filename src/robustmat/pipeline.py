@@ -2,62 +2,61 @@
 
     frames -> landmarks -> patches -> neighbourhood graphs -> embeddings -> scores -> matches
 
-`read_frame` makes a frame from files, `match_frames` matches two of them. What happens in between is one call
-per arrow:
+`read_frame` makes a frame from files or arrays, `match_frames` matches two of them, `match_sequence` each frame of a
+drive with the one before it. What happens in between is one call per arrow:
 
     landmarks   landmarks.boxes, landmarks.regions      boxes from a box file, or from a label map
-    patches     dataset.patches.cut_patches             each box grown, cut and squared
-    graphs      dataset.graphs.neighborhoods            the K nearest landmarks of each
+    patches     features.patches.cut_patches            each box grown, cut and squared
+    graphs      features.neighborhoods.neighborhoods    the K nearest landmarks of each
     embeddings  models.robustmat.RobustMat.embed        f by vertex diffusion, g by graph diffusion
-    placements  dataset.placement.placements            where each box stands, apart from all pixels
+    placements  features.placement.placements           where each box stands, apart from all pixels
     scores      models.robustmat.RobustMat.match_score  S_match of all pairs, or the joint diffusion of both frames
     matches     matching.assign.mutual_best             one-to-one, above the threshold
 """
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from robustmat.checkpoints.load import load
-from robustmat.errors import InputError
-from robustmat.landmarks.boxes import check_landmarks, landmarks_from_mask, read_boxes
+from robustmat.landmarks.reading import FrameSequence, read_frame, read_sequence
+from robustmat.matching.embedded import EmbeddedFrame
 from robustmat.matching.matcher import Matcher
-from robustmat.sources.images import read_image, read_semantics
-from robustmat.types import Frame, Landmark, MatchResult
+from robustmat.types import Frame, MatchResult
+
+__all__ = ["FrameSequence", "load", "match_frames", "match_sequence", "read_frame", "read_sequence"]
 
 
-def read_frame(image: Path | str, boxes: Path | str | None = None, masks: Path | str | None = None) -> Frame:
-    """A frame from an image file and its landmarks: a box file (JSON or COCO) or a label map.
+def match_frames(
+    a: Frame | EmbeddedFrame,
+    b: Frame | EmbeddedFrame,
+    matcher: Matcher | str | Path = "street",
+    *,
+    threshold: float | None = None,
+    min_probability: float | None = None,
+) -> MatchResult:
+    """Match the landmarks of two frames, each patch embedded once.
 
     Args:
-        image: any common image; grey, RGBA and 16-bit ones are converted.
-        boxes: `{"landmarks": [{"box": [x0, y0, x1, y1], "category": "traffic_sign"}]}` or a COCO file.
-        masks: a label image in Cityscapes train ids (5 pole, 6 traffic light, 7 traffic sign) and 19 for windows.
+        matcher: a matcher, or what `load` takes: the name or the folder of a checkpoint.
+        threshold: the least score of a match, instead of the checkpoint's own.
+        min_probability: the least probability of a match.
     """
-    pixels = read_image(image)
-    height, width = pixels.shape[:2]
-    landmarks: tuple[Landmark, ...]
-    if boxes is not None and masks is not None:
-        raise InputError(f"{image}: give boxes or masks, not both")
-    if boxes is not None:
-        landmarks = read_boxes(boxes, Path(image).name)
-    elif masks is not None:
-        semantics = read_semantics(masks)
-        if semantics.shape != (height, width):
-            raise InputError(
-                f"mask {masks} is {semantics.shape[1]}x{semantics.shape[0]} pixels but its image {image} is "
-                f"{width}x{height}: a mask labels every pixel of its image"
-            )
-        landmarks = landmarks_from_mask(semantics)
-    else:
-        raise InputError(
-            f"no landmarks for {image}: give a box file (--boxes-a, --boxes-b) or a label map (--masks-a, --masks-b); "
-            "there is no built-in detector"
-        )
-    return Frame(name=Path(image).stem, load_image=lambda: pixels, landmarks=check_landmarks(landmarks, width, height))
+    ready = matcher if isinstance(matcher, Matcher) else load(matcher)
+    return ready.match(a, b, threshold=threshold, min_probability=min_probability)
 
 
-def match_frames(a: Frame, b: Frame, matcher: Matcher | str | Path = "street") -> MatchResult:
-    """Match the landmarks of two frames, each patch embedded once."""
-    if not isinstance(matcher, Matcher):
-        matcher = load(matcher)
-    embedded_a, embedded_b = matcher.embed(a), matcher.embed(b)
-    return matcher.match(embedded_a, embedded_b)
+def match_sequence(
+    frames: Iterable[Frame],
+    matcher: Matcher | str | Path = "street",
+    *,
+    threshold: float | None = None,
+    min_probability: float | None = None,
+) -> Iterator[MatchResult]:
+    """Match each frame with the one before it; a frame is read and embedded once."""
+    ready = matcher if isinstance(matcher, Matcher) else load(matcher)
+    before = None
+    for frame in frames:
+        embedded = ready.embed(frame)
+        if before is not None:
+            yield ready.match(before, embedded, threshold=threshold, min_probability=min_probability)
+        before = embedded

@@ -72,7 +72,7 @@ def with_landmarks(frame: Frame, count: int) -> Frame:
     """The frame with its `count` largest landmarks, pixels in memory."""
     pixels = frame.image
     largest = sorted(frame.landmarks, key=lambda one: -(one.box[2] - one.box[0]) * (one.box[3] - one.box[1]))[:count]
-    return replace(frame, load_image=lambda: pixels, landmarks=tuple(largest))
+    return replace(frame.with_image(pixels), landmarks=tuple(largest))
 
 
 def against_the_authors(settings: InferenceSettings, a: Frame, b: Frame, tell: Tell) -> Section:

@@ -121,7 +121,7 @@ def noise_frame(count: int, seed: int) -> Frame:
         Landmark((float(box[0]), float(box[1]), float(box[2]), float(box[3])), kinds[i % 3])
         for i, box in enumerate(boxes)
     )
-    return Frame(f"noise {seed}", lambda: pixels, marks)
+    return Frame.from_array(pixels, marks, name=f"noise {seed}")
 
 
 def _landmarks(settings: ScalingSettings, count: int) -> Point:

@@ -5,11 +5,13 @@ Verbs import what they need inside their functions, so that `--help` answers at 
 
 import sys
 import warnings
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
+from robustmat import __version__
 from robustmat.cli import bench, export, inspect, prepare
+from robustmat.cli.checks import explain
 from robustmat.cli.demo import demo
 from robustmat.cli.evaluate import evaluate
 from robustmat.cli.match import match
@@ -18,7 +20,7 @@ from robustmat.cli.perturb import perturb
 from robustmat.cli.reproduce import reproduce
 from robustmat.cli.simulate import simulate
 from robustmat.cli.train import train
-from robustmat.errors import RobustMatError, TermsWarning
+from robustmat.errors import InputWarning, RobustMatError, TermsWarning
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -27,18 +29,40 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     help="Match street landmarks (signs, lights, poles, windows) between camera frames, in any weather.",
 )
-app.command()(demo)
-app.command()(match)
-app.command()(simulate)
-app.add_typer(prepare.app, name="prepare")
-app.command()(inspect.inspect)
-app.command()(perturb)
-app.command()(train)
-app.command()(evaluate)
-app.command()(reproduce)
-app.command()(models)
-app.add_typer(bench.app, name="bench")
-app.add_typer(export.app, name="export")
+
+USE, DATA, LABORATORY = "Match", "Data", "Train and measure"
+app.command(rich_help_panel=USE)(demo)
+app.command(rich_help_panel=USE)(match)
+app.command(rich_help_panel=USE)(models)
+app.command(rich_help_panel=DATA)(simulate)
+app.add_typer(prepare.app, name="prepare", rich_help_panel=DATA)
+app.command(rich_help_panel=DATA)(inspect.inspect)
+app.command(rich_help_panel=DATA)(perturb)
+app.command(rich_help_panel=LABORATORY)(train)
+app.command(rich_help_panel=LABORATORY)(evaluate)
+app.command(rich_help_panel=LABORATORY)(reproduce)
+app.add_typer(bench.app, name="bench", rich_help_panel=LABORATORY)
+app.add_typer(export.app, name="export", rich_help_panel=LABORATORY)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"robustmat {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def robustmat(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    """Match street landmarks (signs, lights, poles, windows) between camera frames, in any weather.
+
+    New here? `robustmat demo` shows the whole flow on a simulated street in under a minute. Then match your own:
+
+        robustmat match a.png b.png --boxes-a a.json --boxes-b b.json --picture matches.png
+    """
 
 
 def main() -> None:
@@ -46,14 +70,32 @@ def main() -> None:
     shown = warnings.showwarning
 
     def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
-        if issubclass(category, TermsWarning):
+        if issubclass(category, TermsWarning | InputWarning):
             print(f"robustmat: {message}", file=sys.stderr)
         else:
             shown(message, category, *place, **more)
 
     warnings.showwarning = show
+    warnings.simplefilter("always", InputWarning)  # every frame's, not only the first of a kind
     try:
-        app(prog_name="robustmat")
-    except RobustMatError as error:
-        print(f"robustmat: {error}", file=sys.stderr)
+        code = app(prog_name="robustmat", standalone_mode=False)
+    except typer.Abort:
+        sys.exit(1)
+    except Exception as problem:
+        if type(problem).__name__ == "NoArgsIsHelpError":  # `robustmat` alone: typer shows the help
+            app(prog_name="robustmat")
+        line = str(problem) if isinstance(problem, RobustMatError) else _usage(problem) or explain(problem)
+        if line is None:
+            raise
+        print(f"robustmat: {line}", file=sys.stderr)
         sys.exit(2)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _usage(problem: Exception) -> str | None:
+    """One line for an option or argument that typer refused; None for anything else."""
+    if not hasattr(problem, "format_message"):
+        return None
+    context = getattr(problem, "ctx", None)
+    command = context.command_path if context else "robustmat"
+    return f"{problem.format_message().rstrip('.')}; see `{command} --help`"

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from robustmat.cli.checks import output_file, output_picture
+
 if TYPE_CHECKING:
     from robustmat.bench.inference_contest import BenchReport
     from robustmat.bench.runs import Report
@@ -16,9 +18,9 @@ Frames = Annotated[str, typer.Option(metavar="N,N,...", help="Lengths of the dri
 Seed = Annotated[int, typer.Option(min=0, help="The simulated town.")]
 Scale = Annotated[float, typer.Option(min=0.1, max=2.0, help="Size of the pictures; 1 is 1242 x 375.")]
 Clock = Annotated[str, typer.Option(help="wall, or processor where other work would stretch the time.")]
-Json = Annotated[Path | None, typer.Option(help="Write the measurements here as JSON.")]
-Plot = Annotated[Path | None, typer.Option(help="Draw seconds and memory over frames (.png).")]
-Chart = Annotated[Path | None, typer.Option(help="Draw the results here (.png).")]
+Json = Annotated[Path | None, typer.Option(callback=output_file, help="Write the measurements here as JSON.")]
+Plot = Annotated[Path | None, typer.Option(callback=output_picture, help="Draw seconds and memory over frames (.png).")]
+Chart = Annotated[Path | None, typer.Option(callback=output_picture, help="Draw the results here (.png).")]
 Threads = Annotated[int | None, typer.Option(min=1, help="Of torch; as many as there are cores, unless given.")]
 Checkpoint = Annotated[str, typer.Option(help="A shipped name, a checkpoint folder or a training run.")]
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from robustmat.cli.checks import output_file
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -44,8 +46,10 @@ def evaluate(
     perturb_side: Annotated[str, typer.Option(help="Perturb both frames of a pair or the second.")] = "both",
     negatives: Annotated[str, typer.Option(help="Unmatched pairs: same-class or random.")] = "same-class",
     seed: Annotated[int, typer.Option(min=0, help="Draws pairs and noise.")] = 0,
-    json: Annotated[Path | None, typer.Option(help="Write the numbers to this file.")] = None,
-    predictions: Annotated[Path | None, typer.Option(help="Write all predictions to this .npz file.")] = None,
+    json: Annotated[Path | None, typer.Option(callback=output_file, help="Write the numbers to this file.")] = None,
+    predictions: Annotated[
+        Path | None, typer.Option(callback=output_file, help="Write all predictions to this .npz file.")
+    ] = None,
     reference_data: Annotated[
         list[Path] | None,
         typer.Option(metavar="DATASET", help="Training side, for references that learn; may be repeated."),

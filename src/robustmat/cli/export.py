@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from robustmat.cli.checks import output_folder
 from robustmat.cli.console import progress_bars
 
 if TYPE_CHECKING:
@@ -24,7 +25,9 @@ def _formats() -> None:
 
 @app.command()
 def onnx(
-    out: Annotated[Path, typer.Option(help="Folder for the ONNX files, their manifest and model card.")],
+    out: Annotated[
+        Path, typer.Option(callback=output_folder, help="Folder for the ONNX files, their manifest and model card.")
+    ],
     checkpoint: Annotated[str, typer.Option(help="A shipped name, a checkpoint folder or a training run.")] = "street",
     int8: Annotated[bool, typer.Option("--int8", help="Also in eight bits, with what that costs in F1.")] = False,
     fixed_steps: Annotated[

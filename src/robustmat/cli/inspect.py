@@ -5,13 +5,18 @@ from typing import Annotated, Any
 
 import typer
 
+from robustmat.cli.checks import output_file, output_folder
+
 
 def inspect(
     dataset: Annotated[Path, typer.Argument(help="A prepared data set.", show_default=False)],
-    out: Annotated[Path | None, typer.Option(help="Folder for the contact sheets; DATASET/inspect by default.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(callback=output_folder, help="Folder for the contact sheets; DATASET/inspect by default."),
+    ] = None,
     pairs: Annotated[int, typer.Option(min=1, help="How many matched pairs to draw, 40 a sheet.")] = 40,
     seed: Annotated[int, typer.Option(min=0, help="Another seed, other pairs.")] = 0,
-    json: Annotated[Path | None, typer.Option(help="Write the counts here as JSON.")] = None,
+    json: Annotated[Path | None, typer.Option(callback=output_file, help="Write the counts here as JSON.")] = None,
 ) -> None:
     """Count what a data set holds and draw contact sheets to look at.
 

@@ -1,64 +1,320 @@
-"""`robustmat match`: two frames in, matched landmarks out."""
+"""`robustmat match`: two frames in, or a whole drive, matched landmarks out."""
 
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from robustmat.cli.checks import choose_device, output_file, output_folder, output_picture, output_video
+
+if TYPE_CHECKING:
+    from robustmat.landmarks.reading import FrameSequence
+    from robustmat.matching.matcher import Matcher
+    from robustmat.types import Frame, MatchResult
+
+    Add = Callable[[MatchResult, Any], object]  # with its picture, where one is needed
+
+VIDEO_RATE = 5.0  # pictures a second
+
+INPUT, LANDMARKS, DECISION, MODEL, OUTPUT = "A whole drive", "Landmarks", "Which matches", "Model", "Output"
+
 
 def match(
-    a: Annotated[Path, typer.Argument(help="First image.", show_default=False)],
-    b: Annotated[Path, typer.Argument(help="Second image.", show_default=False)],
-    boxes_a: Annotated[Path | None, typer.Option(help="Landmarks of A: JSON or COCO boxes.")] = None,
-    boxes_b: Annotated[Path | None, typer.Option(help="Landmarks of B: JSON or COCO boxes.")] = None,
-    masks_a: Annotated[Path | None, typer.Option(help="Or a label map of A (Cityscapes train ids, 19 window).")] = None,
-    masks_b: Annotated[Path | None, typer.Option(help="Or a label map of B.")] = None,
-    checkpoint: Annotated[str, typer.Option(help="A shipped name, a checkpoint folder or a training run.")] = "street",
-    json: Annotated[Path | None, typer.Option(help="Write landmarks, matches and the unmatched here.")] = None,
-    picture: Annotated[Path | None, typer.Option(help="Draw both frames and their matches here (.png, .jpg).")] = None,
+    a: Annotated[
+        Path,
+        typer.Argument(
+            metavar="A", help="First image; or, without B, a folder of images or a video.", show_default=False
+        ),
+    ],
+    b: Annotated[Path | None, typer.Argument(metavar="B", help="Second image.", show_default=False)] = None,
+    boxes_a: Annotated[
+        Path | None,
+        typer.Option(
+            rich_help_panel=LANDMARKS,
+            help='Landmarks of A: `{"landmarks": [{"box": [x0, y0, x1, y1], "category": "pole"}]}`, or a COCO file. '
+            "Boxes are tight, in pixels of the upright image.",
+        ),
+    ] = None,
+    boxes_b: Annotated[Path | None, typer.Option(rich_help_panel=LANDMARKS, help="Landmarks of B.")] = None,
+    masks_a: Annotated[
+        Path | None,
+        typer.Option(
+            rich_help_panel=LANDMARKS,
+            help="Or a label map of A: Cityscapes train ids (5 pole, 6 traffic light, 7 traffic sign), 19 for windows.",
+        ),
+    ] = None,
+    masks_b: Annotated[Path | None, typer.Option(rich_help_panel=LANDMARKS, help="Or a label map of B.")] = None,
+    boxes: Annotated[
+        Path | None,
+        typer.Option(
+            rich_help_panel=LANDMARKS,
+            help="Of a whole drive: a folder of box files named like the images, or one COCO file. Frames of a video "
+            "are named by number: 000000.json.",
+        ),
+    ] = None,
+    masks: Annotated[
+        Path | None,
+        typer.Option(rich_help_panel=LANDMARKS, help="Or a folder of label maps named like the images."),
+    ] = None,
+    camera: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel=LANDMARKS,
+            help="`fx,fy,cx,cy` in pixels, a camera.json or an intrinsics.txt; of both images. Without it a usual "
+            "field of view is assumed.",
+        ),
+    ] = None,
+    every: Annotated[
+        int, typer.Option(min=1, rich_help_panel=INPUT, help="Take every Nth frame and match it with the one before.")
+    ] = 1,
+    min_probability: Annotated[
+        float | None,
+        typer.Option(min=0.0, max=1.0, rich_help_panel=DECISION, help="Leave out matches below this probability."),
+    ] = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option(rich_help_panel=DECISION, help="On the raw score, instead of the checkpoint's own."),
+    ] = None,
     evidence: Annotated[
         str | None,
-        typer.Option(help="What a score may know: pair, frames (all landmarks, by pixels), placement (boxes, too)."),
+        typer.Option(
+            rich_help_panel=DECISION,
+            help="What a score may know: `pair` (two landmarks and their neighbours), `frames` (all landmarks, by "
+            "pixels), `placement` (where boxes stand, too). By default all that the checkpoint can use.",
+        ),
     ] = None,
-    any_category: Annotated[bool, typer.Option(help="Let a sign match a pole, if it scores best.")] = False,
+    any_category: Annotated[
+        bool, typer.Option("--any-category", rich_help_panel=DECISION, help="Let a sign match a pole.")
+    ] = False,
+    checkpoint: Annotated[
+        str,
+        typer.Option(rich_help_panel=MODEL, help="A shipped name (`robustmat models`), a checkpoint folder or a run."),
+    ] = "street",
     runtime: Annotated[
         str,
-        typer.Option(help="auto (torch where it is installed), torch, onnx, onnx-int8."),
+        typer.Option(
+            rich_help_panel=MODEL,
+            help="`auto` (torch where it is installed), `torch`, `onnx` or `onnx-int8` (less exact).",
+        ),
     ] = "auto",
+    device: Annotated[
+        str,
+        typer.Option(
+            callback=choose_device,
+            rich_help_panel=MODEL,
+            help="Where torch computes: `cpu`, `cuda`, `mps`, or `auto`.",
+        ),
+    ] = "cpu",
+    json: Annotated[
+        Path | None,
+        typer.Option(
+            callback=output_file,
+            rich_help_panel=OUTPUT,
+            help="Write landmarks and matches here; of a drive one line a pair (.jsonl).",
+        ),
+    ] = None,
+    picture: Annotated[
+        Path | None,
+        typer.Option(
+            callback=output_picture,
+            rich_help_panel=OUTPUT,
+            help="Draw both frames and their matches here (.png, .jpg).",
+        ),
+    ] = None,
+    pictures: Annotated[
+        Path | None,
+        typer.Option(
+            callback=output_folder, rich_help_panel=OUTPUT, help="Of a drive: draw every pair into this folder."
+        ),
+    ] = None,
+    video: Annotated[
+        Path | None,
+        typer.Option(
+            callback=output_video,
+            rich_help_panel=OUTPUT,
+            help="Of a drive: draw all pairs into a video (.mp4, .avi).",
+        ),
+    ] = None,
 ) -> None:
-    """Match the landmarks of two frames.
+    """Match the landmarks of two frames, or of each two consecutive frames of a drive.
 
-    Landmarks come from box files or label maps:
+    Two images with their boxes, and a picture of the result:
 
         robustmat match a.png b.png --boxes-a a.json --boxes-b b.json --picture matches.png
+
+    Every fifth image of a folder, with label maps of the same names in another one:
+
+        robustmat match drive/images --masks drive/masks --every 5 --json matches.jsonl --video matches.mp4
     """
+    from robustmat.pipeline import load, read_frame, read_sequence
+
+    _refuse_misplaced(
+        a,
+        b,
+        for_two={
+            "--boxes-a": boxes_a,
+            "--boxes-b": boxes_b,
+            "--masks-a": masks_a,
+            "--masks-b": masks_b,
+            "--picture": picture,
+        },
+        for_a_drive={
+            "--boxes": boxes,
+            "--masks": masks,
+            "--every": every if every > 1 else None,
+            "--pictures": pictures,
+            "--video": video,
+        },
+    )
+    options: dict[str, Any] = {
+        "runtime": runtime,
+        "device": device,
+        "evidence": evidence,
+        "same_category": not any_category,
+    }
+    decision = {"min_probability": min_probability, "threshold": threshold}
+    if b is not None:
+        frames = read_frame(a, boxes_a, masks_a, camera), read_frame(b, boxes_b, masks_b, camera)
+        matcher = load(checkpoint, **options)
+        _match_two(frames, matcher, decision, json, picture)
+    else:
+        sequence = read_sequence(a, boxes, masks, camera, every=every)
+        matcher = load(checkpoint, **options)
+        _match_drive(sequence, matcher, decision, json, pictures, video)
+
+
+def _refuse_misplaced(a: Path, b: Path | None, for_two: dict[str, Any], for_a_drive: dict[str, Any]) -> None:
+    """An option that would be ignored is refused."""
+    from robustmat.errors import InputError
+
+    misplaced = [name for name, value in (for_two if b is None else for_a_drive).items() if value is not None]
+    if not misplaced and b is None and a.is_file() and not _is_video(a):
+        raise InputError(f"one image alone cannot be matched: {a}; give a second one, a folder or a video")
+    if misplaced and b is None:
+        raise InputError(f"{misplaced[0]} is for two images, but only {a} was given")
+    if misplaced:
+        raise InputError(f"{misplaced[0]} is for a whole drive: give one folder or one video, not two images")
+
+
+def _is_video(path: Path) -> bool:
+    from robustmat.sources.video import is_video
+
+    return is_video(path)
+
+
+def _match_two(
+    frames: "tuple[Frame, Frame]", matcher: "Matcher", decision: dict[str, Any], json: Path | None, picture: Path | None
+) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from robustmat.checkpoints.load import load
     from robustmat.files import write_json
-    from robustmat.pipeline import read_frame
+    from robustmat.pipeline import match_frames
+    from robustmat.report import summarize
 
-    frame_a = read_frame(a, boxes=boxes_a, masks=masks_a)
-    frame_b = read_frame(b, boxes=boxes_b, masks=masks_b)
-    matcher = load(checkpoint, runtime=runtime, evidence=evidence, same_category=not any_category)
-    result = matcher.match(frame_a, frame_b)
-    table = Table("A", "B", "category", "score", "probability", title=f"{len(result.matches)} matches")
-    for it in result.matches:
-        table.add_row(
-            str(it.a),
-            str(it.b),
-            result.landmarks_a[it.a].category,
-            f"{it.score:.3f}",
-            f"{it.probability:.3f}",
-        )
+    for frame in frames:
+        if not frame.landmarks:
+            typer.echo(f"robustmat: {frame.name} has no landmarks, so nothing can match", err=True)
+    result = match_frames(*frames, matcher, **decision)
     console = Console()
+    table = Table("", "A", "B", "category", "probability", "score", title=f"{len(result.matches)} matches")
+    for number, match in enumerate(result.matches, start=1):
+        category = result.landmarks_a[match.a].category.replace("_", " ")
+        table.add_row(
+            str(number), str(match.a), str(match.b), category, f"{match.probability:.2f}", f"{match.score:.3f}"
+        )
     console.print(table)
-    for side, alone in (("A", result.unmatched_a), ("B", result.unmatched_b)):
-        console.print(f"{side} without a partner: {', '.join(map(str, alone)) or 'none'}")
+    console.print(summarize(result), highlight=False)
+    for side, unmatched in (("A", result.unmatched_a), ("B", result.unmatched_b)):
+        console.print(f"unmatched in {side}: {', '.join(map(str, unmatched)) or 'none'}", highlight=False)
     if json is not None:
         write_json(json, result.to_json())
         console.print(f"wrote {json}", markup=False, soft_wrap=True)
     if picture is not None:
         result.draw(picture)
         console.print(f"wrote {picture}", markup=False, soft_wrap=True)
+
+
+def _match_drive(
+    sequence: "FrameSequence",
+    matcher: "Matcher",
+    decision: dict[str, Any],
+    json: Path | None,
+    pictures: Path | None,
+    video: Path | None,
+) -> None:
+    from rich.console import Console
+    from rich.progress import track
+
+    from robustmat.drawing import picture_of_matches
+    from robustmat.errors import InputError
+    from robustmat.pipeline import match_sequence
+    from robustmat.report import summarize
+    from robustmat.types import plural
+
+    console, errors = Console(), Console(stderr=True)
+    frames = track(sequence, "matching", total=sequence.count or None, console=errors)
+    pairs = matches = 0
+    with ExitStack() as stack:
+        outputs = [stack.enter_context(output) for output in _outputs(json, pictures, video)]
+        for result in match_sequence(frames, matcher, **decision):
+            pairs, matches = pairs + 1, matches + len(result.matches)
+            picture = picture_of_matches(result) if pictures or video else None
+            for add in outputs:
+                add(result, picture)
+            if json is None:
+                line = f"{_name(result.frame_a)} - {_name(result.frame_b)}: {summarize(result)}"
+                console.print(line, markup=False, highlight=False, soft_wrap=True)
+        if not pairs:
+            raise InputError(f"{sequence.name} has fewer than two frames to match: lower --every or give more")
+    console.print(f"{plural(pairs, 'frame pair')}, {plural(matches, 'match', 'matches')}", highlight=False)
+    for path in (json, pictures, video):
+        if path is not None:
+            console.print(f"wrote {path}", markup=False, soft_wrap=True)
+
+
+def _outputs(json: Path | None, pictures: Path | None, video: Path | None) -> "Iterator[AbstractContextManager[Add]]":
+    """What was asked for, each as something that takes one result after the other."""
+    if json is not None:
+        yield _json_lines(json)
+    if pictures is not None:
+        yield _picture_folder(pictures)
+    if video is not None:
+        yield _video(video)
+
+
+@contextmanager
+def _json_lines(path: Path) -> "Iterator[Add]":
+    import json
+
+    from robustmat.files import replacing
+
+    with replacing(path) as temporary, temporary.open("w", encoding="utf-8") as file:
+        yield lambda result, _: file.write(json.dumps(result.to_json(), allow_nan=False) + "\n")
+
+
+@contextmanager
+def _picture_folder(folder: Path) -> "Iterator[Add]":
+    from robustmat.drawing import write_picture
+
+    def add(result: "MatchResult", picture: Any) -> None:
+        names = [Path(_name(frame)).stem for frame in (result.frame_a, result.frame_b)]
+        write_picture(folder / f"{'-'.join(names)}.jpg", picture)
+
+    yield add
+
+
+@contextmanager
+def _video(path: Path) -> "Iterator[Add]":
+    import numpy as np
+
+    from robustmat.sources.video import video_writer
+
+    with video_writer(path, VIDEO_RATE) as add:
+        yield lambda _, picture: add(np.asarray(picture))
+
+
+def _name(frame: "Frame | None") -> str:
+    return frame.name if frame else "frame"

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from robustmat.cli.checks import output_picture
+
 if TYPE_CHECKING:
     from robustmat.types import Image
 
@@ -16,9 +18,14 @@ def perturb(
     with_: Annotated[
         str | None, typer.Option("--with", metavar="NAME:LEVEL", help="For instance paper:16, awgn:13, snow:3.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Where to write the perturbed image.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(callback=output_picture, help="Where to write the perturbed image.")
+    ] = None,
     gallery: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw all perturbations at all severities into this file.")
+        Path | None,
+        typer.Option(
+            callback=output_picture, metavar="FILE", help="Draw all perturbations at all severities into this file."
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Another seed, other weather.")] = 0,
 ) -> None:
@@ -32,9 +39,6 @@ def perturb(
     """
     from robustmat.errors import InputError
 
-    for path in (out, gallery):
-        if path is not None and path.suffix.lower() not in {".png", ".jpg", ".jpeg"}:
-            raise InputError(f"the name to write to must end in .png or .jpg, found {path}")
     if (with_ is None) != (out is None):
         raise InputError("--with and --out belong together: perturb IMAGE --with paper:16 --out FILE")
     if with_ is None and gallery is None:

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from robustmat.cli.checks import output_folder
+
 if TYPE_CHECKING:
     from robustmat.sources import Drive
 
@@ -14,7 +16,7 @@ app = typer.Typer(
 )
 
 Root = Annotated[Path, typer.Argument(help="The folder that holds the layout's folders.", show_default=False)]
-Out = Annotated[Path, typer.Option(help="Where the data set goes.", show_default=False)]
+Out = Annotated[Path, typer.Option(callback=output_folder, help="Where the data set goes.", show_default=False)]
 Semantics = Annotated[
     Path | None,
     typer.Option(help="Folder of label maps (Cityscapes train ids, 19 for windows), named as the images."),
@@ -77,7 +79,9 @@ def oxford(
     root: Annotated[
         Path, typer.Argument(help="The drive's folder, with stereo/, velodyne_left/, gps/, gt/.", show_default=False)
     ],
-    out: Annotated[Path | None, typer.Option(help="Where the data set goes.", show_default=False)] = None,
+    out: Annotated[
+        Path | None, typer.Option(callback=output_folder, help="Where the data set goes.", show_default=False)
+    ] = None,
     camera: Annotated[
         str, typer.Option(help="stereo/centre, stereo/left, stereo/right, mono_left, mono_right or mono_rear.")
     ] = "stereo/centre",
@@ -99,7 +103,11 @@ def oxford(
     ] = None,
     rectified: Annotated[bool, typer.Option(help="The images are demosaiced and undistorted already.")] = False,
     rectify_to: Annotated[
-        Path | None, typer.Option(help="Only write the demosaiced, undistorted images there, to label them, and stop.")
+        Path | None,
+        typer.Option(
+            callback=output_folder,
+            help="Only write the demosaiced, undistorted images there, to label them, and stop.",
+        ),
     ] = None,
     first: First = None,
     last: Last = None,

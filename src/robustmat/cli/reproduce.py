@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from robustmat.cli.checks import output_folder
+
 
 def reproduce(
     table: Annotated[
@@ -32,7 +34,9 @@ def reproduce(
     first_budget: Annotated[
         float | None, typer.Option(min=0.01, help="Minutes of one core for that; as many as --budget unless given.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="The workspace: runs, predictions and tables.")] = Path("reproduce"),
+    out: Annotated[
+        Path, typer.Option(callback=output_folder, help="The workspace: runs, predictions and tables.")
+    ] = Path("reproduce"),
     methods: Annotated[
         str | None,
         typer.Option(metavar="A,B,...", help="Instead of the table's rows: hardnet,hynet+neighbors,robustmat."),

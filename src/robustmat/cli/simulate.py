@@ -5,9 +5,11 @@ from typing import Annotated, Any
 
 import typer
 
+from robustmat.cli.checks import output_folder
+
 
 def simulate(
-    out: Annotated[Path, typer.Argument(help="Folder to write the layout into.")],
+    out: Annotated[Path, typer.Argument(callback=output_folder, help="Folder to write the layout into.")],
     layout: Annotated[
         str, typer.Option(help="kitti-odometry, kitti-raw, oxford, boreas or folder.")
     ] = "kitti-odometry",

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from robustmat.cli.checks import choose_device, need, output_folder
+
 
 def train(
     config: Annotated[
@@ -13,7 +15,9 @@ def train(
         typer.Argument(help="`street`, `paper`, another method such as `hardnet`, or a TOML file.", show_default=False),
     ],
     data: Annotated[list[Path], typer.Option(help="A data set made by `prepare`; repeat for several.")],
-    out: Annotated[Path, typer.Option(help="The run's folder; `best/` in it is the checkpoint.")],
+    out: Annotated[
+        Path, typer.Option(callback=output_folder, help="The run's folder; `best/` in it is the checkpoint.")
+    ],
     val: Annotated[
         list[Path] | None, typer.Option(help="Held-out data sets that choose checkpoint and threshold.")
     ] = None,
@@ -32,7 +36,7 @@ def train(
     terms: Annotated[
         str, typer.Option(help="What users of the weights must heed; said whenever they are loaded.")
     ] = "",
-    device: Annotated[str, typer.Option(help="cpu, gpu, or what lightning knows.")] = "cpu",
+    device: Annotated[str, typer.Option(callback=choose_device, help="cpu, cuda, mps or auto.")] = "cpu",
     threads: Annotated[int | None, typer.Option(help="CPU threads; 1 makes runs repeat to the byte.")] = None,
 ) -> None:
     """Train a model; progress, validation ROC AUC and TensorBoard curves on the way.
@@ -42,6 +46,7 @@ def train(
 
         robustmat train street --data D0013 --val D0002 --out runs/mine
     """
+    need("torch", "lightning", "tensorboard", purpose="training")
     import torch
     from rich.console import Console
 
@@ -49,13 +54,11 @@ def train(
     from robustmat.cli.console import progress_bars
     from robustmat.dataset.store import open_dataset
     from robustmat.errors import ConfigError
+    from robustmat.training.config import load_training_config
+    from robustmat.training.run import train as run
 
-    try:
-        from robustmat.training.config import load_training_config
-        from robustmat.training.run import train as run
-    except ModuleNotFoundError as missing:
-        raise ConfigError(f"training needs '{missing.name}': pip install 'robustmat[train]'") from None
-
+    if ":" in device:
+        raise ConfigError(f"--device {device}: training takes cuda alone; choose the card by CUDA_VISIBLE_DEVICES")
     if threads:
         torch.set_num_threads(threads)
     given = {"seed": seed, "steps": steps, "variant": variant}

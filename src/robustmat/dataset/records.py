@@ -1,6 +1,6 @@
 """The JSON records of a data set, checked key by key, and the frames they stand for."""
 
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -120,7 +120,7 @@ def record_to_frame(record: FrameRecord, folder: Path, where: str) -> Frame:
         _check_box(landmark.box, width, height, f"{where}: landmark {index}")
     return Frame(
         name=record.name,
-        load_image=_loader(image_path, width, height),
+        load_image=partial(_read_unchanged, image_path, width, height),
         landmarks=tuple(Landmark(it.box, it.category, it.identity, it.position) for it in record.landmarks),
         camera=None if record.camera is None else Camera(np.array(record.camera), width, height),
         T_world_camera=pose,
@@ -134,14 +134,11 @@ def _check_box(box: Box, width: int, height: int, where: str) -> None:
         raise DataError(f"{where}: box {list(box)} has no area or leaves the image of {width}x{height}")
 
 
-def _loader(path: Path, width: int, height: int) -> Callable[[], Image]:
-    def load() -> Image:
-        image = read_image(path)
-        if image.shape[:2] != (height, width):
-            raise DataError(
-                f"image was replaced: {path} is {image.shape[1]}x{image.shape[0]} pixels, the data set says "
-                f"{width}x{height}; prepare it again"
-            )
-        return image
-
-    return load
+def _read_unchanged(path: Path, width: int, height: int) -> Image:
+    image = read_image(path)
+    if image.shape[:2] != (height, width):
+        raise DataError(
+            f"image was replaced: {path} is {image.shape[1]}x{image.shape[0]} pixels, the data set says "
+            f"{width}x{height}; prepare it again"
+        )
+    return image

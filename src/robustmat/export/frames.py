@@ -33,7 +33,7 @@ def street_frames(count: int, seed: int = TOWN, scale: float = 1.0, progress: Pr
         pixels = perturb_image(frame.image, parse(weather), seed=seed, key=f"{drive.name}/{frame.name}")
         landmarks = identify(landmarks_from_mask(semantics), known)
         name = f"{drive.name}/{frame.name}"
-        frames.append(Frame(name, lambda pixels=pixels: pixels, landmarks, frame.camera))  # type: ignore[misc]
+        frames.append(Frame.from_array(pixels, landmarks, name=name, camera=frame.camera))
     return frames
 
 

@@ -4,10 +4,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robustmat.landmarks.regions import find_regions
-from robustmat.sources.boxes import check_category, check_landmarks, read_boxes
+from robustmat.sources.boxes import check_category, check_landmarks, read_boxes, to_landmarks
 from robustmat.types import Landmark
 
-__all__ = ["check_category", "check_landmarks", "landmarks_from_mask", "read_boxes"]
+__all__ = ["check_category", "check_landmarks", "landmarks_from_mask", "read_boxes", "to_landmarks"]
 
 
 def landmarks_from_mask(semantics: NDArray[np.uint8]) -> tuple[Landmark, ...]:

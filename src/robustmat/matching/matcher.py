@@ -93,6 +93,11 @@ def match_frames(
         threshold=float(least),
         frame_a=first.frame,
         frame_b=second.frame,
+        checkpoint=matcher.name,
+        evidence=matcher.evidence,
+        min_probability=min_probability,
+        name_a=first.name,
+        name_b=second.name,
     )
 
 

@@ -4,6 +4,7 @@ import difflib
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -119,7 +120,11 @@ def perturb_frame(frame: Frame, perturbation: Perturbation, seed: int, key: str 
     if perturbation.level is None:
         return frame
     chosen = frame.name if key is None else key
-    return replace(frame, load_image=lambda: perturb_image(frame.load_image(), perturbation, seed, chosen))
+    return replace(frame, load_image=partial(_perturbed, frame.load_image, perturbation, seed, chosen))
+
+
+def _perturbed(load_image: Callable[[], Image], perturbation: Perturbation, seed: int, key: str) -> Image:
+    return perturb_image(load_image(), perturbation, seed, key)
 
 
 def _generator(seed: int, *words: str) -> np.random.Generator:

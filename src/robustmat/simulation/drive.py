@@ -1,8 +1,9 @@
 """A drive through a town: frames that are rendered when they are asked for."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +14,9 @@ from robustmat.simulation.lidar import Sweep, scan
 from robustmat.simulation.looks import find_look
 from robustmat.simulation.render import View, kitti_camera, render
 from robustmat.simulation.rig import T_CAMERA_LIDAR, camera_pose
+from robustmat.simulation.scene import Part
 from robustmat.simulation.town import Town
-from robustmat.simulation.traffic import make_traffic
+from robustmat.simulation.traffic import Traffic, make_traffic
 from robustmat.simulation.truth import SeenLandmark, visible_landmarks
 from robustmat.sources.drive import Drive
 from robustmat.types import Array, Camera, Frame, Image
@@ -54,6 +56,45 @@ class StreetDrive(Drive):
         return visible_landmarks(self.town, self.view(i), frame.T_world_camera, frame.camera)
 
 
+@dataclass(frozen=True, eq=False)
+class Sensors:
+    """The camera and the LiDAR of one drive: what they give at frame i, computed when asked for."""
+
+    town: Town
+    poses: tuple[Array, ...]  # T_world_camera
+    look: str
+    camera: Camera
+    traffic: Traffic
+    drive_seed: int
+    recent: dict[int, View] = field(default_factory=dict)  # the last two renderings
+
+    def view(self, i: int) -> View:
+        if i not in self.recent:  # a frame's picture and labels are asked for one after the other
+            seeds = [self.town.seed, self.drive_seed, i, 1]
+            self.recent[i] = render(self.town, self.poses[i], self.look, self.camera, self._movables(i), seeds)
+            for oldest in list(self.recent)[:-2]:
+                del self.recent[oldest]
+        return self.recent[i]
+
+    def image(self, i: int) -> Image:
+        return self.view(i).image.copy()
+
+    def semantics(self, i: int) -> NDArray[np.uint8]:
+        return self.view(i).semantics.copy()
+
+    def sweep(self, i: int, rays: Sweep, T_camera_lidar: Array) -> NDArray[np.float32]:
+        seeds = [self.town.seed, self.drive_seed, i, 2]
+        pose, movables = self.poses[i], self._movables(i)
+        return scan(self.town, pose, self.look, self.camera, movables, seeds, rays, T_camera_lidar)
+
+    def _movables(self, i: int) -> list[Part]:
+        x, y = self.poses[i][:2, 3]
+        return self.traffic.at(i * FRAME_TIME, x, y)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "recent": {}}
+
+
 def find_lane(name: str) -> Lane:
     if name not in LANES:
         raise ConfigError(f"unknown lane {name!r}: choose one of {', '.join(LANES)}")
@@ -85,33 +126,17 @@ def drive_town(
     speed = (1.0 if way.forward else -1.0) * spacing / FRAME_TIME
     traffic = make_traffic(town, drive_seed, start, speed, way.offset)
 
-    @lru_cache(maxsize=2)  # a frame's picture and labels are asked for one after the other
-    def view(i: int) -> View:
-        movables = traffic.at(i * FRAME_TIME, poses[i][0, 3], poses[i][1, 3])
-        return render(town, poses[i], look, camera, movables, [town.seed, drive_seed, i, 1])
-
-    def sweep(i: int, rays: Sweep, T_camera_lidar: Array) -> NDArray[np.float32]:
-        movables = traffic.at(i * FRAME_TIME, poses[i][0, 3], poses[i][1, 3])
-        return scan(town, poses[i], look, camera, movables, [town.seed, drive_seed, i, 2], rays, T_camera_lidar)
+    sensors = Sensors(town, tuple(poses), look, camera, traffic, drive_seed)
 
     def frame(i: int) -> Frame:
-        def image() -> Image:
-            return view(i).image.copy()
-
-        def semantics() -> NDArray[np.uint8]:
-            return view(i).semantics.copy()
-
-        def points() -> NDArray[np.float32]:
-            return sweep(i, Sweep(), T_CAMERA_LIDAR)
-
         return Frame(
             name=f"{i:010d}",
-            load_image=image,
+            load_image=partial(sensors.image, i),
             camera=camera,
             T_world_camera=poses[i],
             T_camera_lidar=T_CAMERA_LIDAR,
-            load_points=points,
-            load_semantics=semantics,
+            load_points=partial(sensors.sweep, i, Sweep(), T_CAMERA_LIDAR),
+            load_semantics=partial(sensors.semantics, i),
             time=i * FRAME_TIME,
         )
 
@@ -122,8 +147,8 @@ def drive_town(
         image_paths=(None,) * frames,
         source={"layout": "street", "seed": town.seed, "look": look, "lane": lane, "drive_seed": drive_seed},
         town=town,
-        view=view,
-        sweep=sweep,
+        view=sensors.view,
+        sweep=sensors.sweep,
     )
 
 

@@ -11,7 +11,6 @@ them ambiguous to each other as in a real drive, and things are ten metres from 
 
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +24,7 @@ from robustmat.simulation.layers import BACKGROUND, Layers, take_apart
 from robustmat.simulation.seeing import see
 from robustmat.simulation.views import draw_views
 from robustmat.sources.drive import Drive
-from robustmat.types import Camera, Frame, Image, Landmark
+from robustmat.types import Camera, Frame, InMemory, Landmark
 
 Progress = Callable[[Sequence[Frame]], Iterable[Frame]]
 
@@ -97,15 +96,11 @@ def _views_of(
         )
         yield Frame(
             name=f"{name}_{turn}",
-            load_image=partial(_given, seen.image),
+            load_image=InMemory(seen.image),
             landmarks=landmarks,
             camera=view.camera,
             T_world_camera=rigid(np.eye(3), np.array([BETWEEN_IMAGES * number, 0.0, step * turn])),
         )
-
-
-def _given(image: Image) -> Image:
-    return image
 
 
 def _write(frame: Frame, path: Path) -> Path:

@@ -6,7 +6,7 @@ roll(r) pitch(p) yaw(y) of *passive* elementary rotations, and LiDAR points carr
 velocity, from the pose file, carries them to the scan's moment.
 """
 
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -67,7 +67,7 @@ def open_boreas(
         T_frame_lidar, load_points = T_camera_lidar, None
         if scan is not None:
             reading = _reading(lidar_poses, scan, lidar_path) if has_poses else None
-            load_points = _points_loader(scans[scan], reading)
+            load_points = partial(_read_scan, scans[scan], reading)
             if reading is not None and T_world_camera is not None:
                 T_frame_lidar = relative(T_world_camera, boreas_pose(reading))  # the way driven in between included
         return Frame(
@@ -108,15 +108,12 @@ def boreas_velocity(reading: Array) -> tuple[Array, Array]:
     return np.asarray(boreas_pose(reading)[:3, :3].T @ reading[4:7]), reading[[12, 11, 10]]
 
 
-def _points_loader(path: Path, reading: Array | None) -> Callable[[], NDArray[np.float32]]:
-    def load() -> NDArray[np.float32]:
-        points = finite(read_points(path, 6))  # x, y, z, intensity, laser, seconds after the file's time
-        seconds = points[:, 5].astype(np.float64)
-        if reading is not None and seconds.any():
-            points[:, :3] = carried(points[:, :3].astype(np.float64), seconds, *boreas_velocity(reading))
-        return points[:, :4]
-
-    return load
+def _read_scan(path: Path, reading: Array | None) -> NDArray[np.float32]:
+    points = finite(read_points(path, 6))  # x, y, z, intensity, laser, seconds after the file's time
+    seconds = points[:, 5].astype(np.float64)
+    if reading is not None and seconds.any():
+        points[:, :3] = carried(points[:, :3].astype(np.float64), seconds, *boreas_velocity(reading))
+    return points[:, :4]
 
 
 def _check_sequence(root: Path) -> None:

@@ -1,14 +1,15 @@
 """Box files that the user brings, JSON or COCO, and the checks that every drawn box passes."""
 
 import difflib
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from robustmat.errors import InputError
+from robustmat.errors import InputError, InputWarning
 from robustmat.files import read_json
 from robustmat.types import CATEGORIES, Box, Landmark
 
@@ -23,28 +24,80 @@ SYNONYMS = {
     "windows": "window",
 }
 COCO_KEYS = {"images", "annotations", "categories"}
+SMALLEST_VISIBLE_SHARE = 0.5  # of a box; what shows less of itself in the image was probably drawn for another one
+
+Size = tuple[int, int]  # width, height
+BoxLike = Landmark | Mapping[str, Any] | tuple[Any, str]  # what a list of boxes may hold
 
 
-def read_boxes(path: Path | str, image_name: str | None = None) -> tuple[Landmark, ...]:
+def read_boxes(path: Path | str, image_name: str | None = None, size: Size | None = None) -> tuple[Landmark, ...]:
     """Landmarks of a box file: `{"landmarks": [{"box", "category"}]}` or COCO.
 
-    A COCO file may describe many images: `image_name` (the image's file name) says which is meant.
+    Args:
+        image_name: a COCO file may describe many images; the image's file name says which is meant.
+        size: width and height of the image; a file that says it was drawn on an image of another size is refused.
     """
     path = Path(path)
     content = read_json(path, "box file", InputError)
     if isinstance(content, dict) and "landmarks" in content:
-        return _read_own(content["landmarks"], path)
+        check_drawn_size((content.get("width"), content.get("height")), size, path)
+        return _read_own(content["landmarks"], f"box file {path}, ")
     if isinstance(content, dict) and content.keys() >= COCO_KEYS:
-        return _read_coco(content, path, image_name)
+        return _read_coco(content, path, image_name, size)
     raise InputError(f'box file is neither {{"landmarks": [...]}} nor COCO (images, annotations, categories): {path}')
+
+
+def to_landmarks(boxes: Iterable[BoxLike]) -> tuple[Landmark, ...]:
+    """Landmarks from what a program has at hand: landmarks, dictionaries, or pairs of a box and its category.
+
+    >>> to_landmarks([((5, 5, 20, 30), "pole"), {"box": [40, 8, 60, 28], "category": "Traffic Sign"}])[1].category
+    'traffic_sign'
+    """
+    landmarks = []
+    for index, entry in enumerate(boxes):
+        where = f"landmark {index}"
+        if isinstance(entry, Landmark):
+            landmarks.append(replace(entry, category=check_category(entry.category, where)))
+        elif isinstance(entry, Mapping):
+            landmarks.append(_read_entry(entry, where))
+        elif isinstance(entry, Sequence) and not isinstance(entry, str) and len(entry) == 2:
+            landmarks.append(_read_entry({"box": entry[0], "category": entry[1]}, where))
+        else:
+            raise InputError(
+                f"{where}: expected a Landmark, {{'box': [x0, y0, x1, y1], 'category': ...}} or a pair of both; "
+                f"found {_shown(entry)}"
+            )
+    return tuple(landmarks)
 
 
 def check_landmarks(landmarks: Iterable[Landmark], width: int, height: int) -> tuple[Landmark, ...]:
     """The landmarks clipped to the image; one that cannot be used is an error that names it."""
-    return tuple(
-        replace(landmark, box=_check_box(landmark.box, index, width, height))
-        for index, landmark in enumerate(landmarks)
-    )
+    landmarks = tuple(landmarks)
+    checked, hidden = [], []
+    for index, landmark in enumerate(landmarks):
+        box = _check_box(landmark.box, index, width, height)
+        checked.append(replace(landmark, box=box))
+        if _area(box) < SMALLEST_VISIBLE_SHARE * _area(landmark.box):
+            hidden.append(index)
+    if hidden:
+        named = ", ".join(map(str, hidden[:5])) + (", ..." if len(hidden) > 5 else "")
+        warnings.warn(
+            f"{len(hidden)} of {len(landmarks)} boxes lie mostly outside the image of {width}x{height} pixels "
+            f"(landmark {named}) and were clipped: were they drawn on an image of another size?",
+            InputWarning,
+            stacklevel=2,
+        )
+    return tuple(checked)
+
+
+def check_drawn_boxes(landmarks: Sequence[Landmark], width: int, height: int) -> tuple[Landmark, ...]:
+    """`check_landmarks` for boxes that somebody brought, who may have meant shares of the image instead of pixels."""
+    if landmarks and max(max(landmark.box) for landmark in landmarks) <= 1:
+        raise InputError(
+            f"all {len(landmarks)} boxes have coordinates from 0 to 1, but boxes are in pixels: multiply x by the "
+            f"image's width ({width}) and y by its height ({height})"
+        )
+    return check_landmarks(landmarks, width, height)
 
 
 def check_category(name: Any, where: str) -> str:
@@ -66,49 +119,88 @@ def _check_box(box: Box, index: int, width: int, height: int) -> Box:
     if not np.isfinite(box).all():
         raise InputError(f"{where}: the box is not finite")
     if x1 <= x0 or y1 <= y0:
-        raise InputError(f"{where}: the box has no area; boxes are x0, y0, x1, y1 with x0 < x1 and y0 < y1")
+        raise InputError(
+            f"{where}: the box has no area; boxes are x0, y0, x1, y1 with x0 < x1 and y0 < y1, not width and height"
+        )
     clipped = (max(x0, 0.0), max(y0, 0.0), min(x1, float(width)), min(y1, float(height)))
     if clipped[2] <= clipped[0] or clipped[3] <= clipped[1]:
-        raise InputError(f"{where}: the box lies outside the image of {width}x{height} pixels")
+        raise InputError(
+            f"{where}: the box lies outside the image of {width}x{height} pixels; was it drawn on an image of another "
+            "size?"
+        )
     return clipped
 
 
-def _read_own(entries: Any, path: Path) -> tuple[Landmark, ...]:
+def _area(box: Box) -> float:
+    return (box[2] - box[0]) * (box[3] - box[1])
+
+
+def _read_own(entries: Any, where: str) -> tuple[Landmark, ...]:
     if not isinstance(entries, list):
-        raise InputError(f"box file: 'landmarks' must be a list: {path}")
-    landmarks = []
-    for index, entry in enumerate(entries):
-        where = f"box file {path}, landmark {index}"
-        if not isinstance(entry, dict) or not {"box", "category"} <= entry.keys():
-            raise InputError(f"{where}: needs the keys 'box' and 'category'; found {_shown(entry)}")
-        box = _four_numbers(entry["box"], where, "box", "[x0, y0, x1, y1]")
-        landmarks.append(Landmark(box, check_category(entry["category"], where)))
-    return tuple(landmarks)
+        raise InputError(f"{where}'landmarks' must be a list")
+    return tuple(_read_entry(entry, f"{where}landmark {index}") for index, entry in enumerate(entries))
 
 
-def read_coco(path: Path | str) -> dict[str, tuple[Landmark, ...]]:
-    """Landmarks of every image of a COCO file, by the image's file name; an image without any has an empty tuple."""
+def _read_entry(entry: Any, where: str) -> Landmark:
+    if not isinstance(entry, Mapping) or not {"box", "category"} <= entry.keys():
+        raise InputError(f"{where}: needs the keys 'box' and 'category'; found {_shown(entry)}")
+    box = _four_numbers(entry["box"], where, "box", "[x0, y0, x1, y1]")
+    return Landmark(box, check_category(entry["category"], where))
+
+
+@dataclass(frozen=True)
+class CocoImage:
+    """What a COCO file says about one image: its landmarks, maybe none, and the size it had."""
+
+    landmarks: tuple[Landmark, ...]
+    size: tuple[Any, Any]  # width and height; None where the file does not tell
+
+
+def read_coco(path: Path | str) -> dict[str, CocoImage]:
+    """Every image of a COCO file, by its file name."""
     path = Path(path)
     content = read_json(path, "COCO file", InputError)
     if not isinstance(content, dict) or not content.keys() >= COCO_KEYS:
         raise InputError(f"COCO file needs the keys {', '.join(sorted(COCO_KEYS))}: {path}")
-    image_ids, names, annotations = _index_coco(content, path)
-    return {name: _coco_landmarks(annotations.get(image, []), names, path) for name, image in image_ids.items()}
+    images, names, annotations = _index_coco(content, path)
+    return {
+        name: CocoImage(_coco_landmarks(annotations.get(image["id"], []), names, path), _coco_size(image))
+        for name, image in images.items()
+    }
 
 
-def _read_coco(content: Mapping[str, Any], path: Path, image_name: str | None) -> tuple[Landmark, ...]:
-    image_ids, names, annotations = _index_coco(content, path)
-    image_id = image_ids[_coco_image(list(image_ids), path, image_name)]
-    return _coco_landmarks(annotations.get(image_id, []), names, path)
+def _read_coco(
+    content: Mapping[str, Any], path: Path, image_name: str | None, size: Size | None
+) -> tuple[Landmark, ...]:
+    images, names, annotations = _index_coco(content, path)
+    image = images[find_coco_image(list(images), path, image_name)]
+    check_drawn_size(_coco_size(image), size, path)
+    return _coco_landmarks(annotations.get(image["id"], []), names, path)
+
+
+def _coco_size(image: Mapping[str, Any]) -> tuple[Any, Any]:
+    return image.get("width"), image.get("height")
+
+
+def check_drawn_size(told: tuple[Any, Any], size: Size | None, path: Path) -> None:
+    """Refuse boxes that say they were drawn on an image of another size."""
+    if size is None or not all(told) or told == size:
+        return
+    raise InputError(
+        f"the boxes of {path} were drawn on an image of {told[0]}x{told[1]} pixels, but this one is "
+        f"{size[0]}x{size[1]}: scale the boxes, or use the image at its full size"
+    )
 
 
 _Numbered = list[tuple[int, dict[str, Any]]]  # annotations with their place in the file
 
 
-def _index_coco(content: Mapping[str, Any], path: Path) -> tuple[dict[str, Any], dict[Any, Any], dict[Any, _Numbered]]:
-    """Image ids by file name, category names by id, annotations by image id."""
+def _index_coco(
+    content: Mapping[str, Any], path: Path
+) -> tuple[dict[str, dict[str, Any]], dict[Any, Any], dict[Any, _Numbered]]:
+    """Images by file name, category names by id, annotations by image id."""
     try:
-        image_ids = {Path(image["file_name"]).name: image["id"] for image in content["images"]}
+        images = {Path(image["file_name"]).name: image for image in content["images"] if image["id"] is not None}
         names = {category["id"]: category["name"] for category in content["categories"]}
     except (KeyError, TypeError):
         raise InputError(f"COCO file: images need 'id' and 'file_name', categories 'id' and 'name': {path}") from None
@@ -119,7 +211,7 @@ def _index_coco(content: Mapping[str, Any], path: Path) -> tuple[dict[str, Any],
                 f"COCO file {path}, annotation {index}: needs the keys 'image_id', 'category_id' and 'bbox'"
             )
         by_image.setdefault(annotation["image_id"], []).append((index, annotation))
-    return image_ids, names, by_image
+    return images, names, by_image
 
 
 def _coco_landmarks(annotations: _Numbered, names: Mapping[Any, Any], path: Path) -> tuple[Landmark, ...]:
@@ -134,7 +226,7 @@ def _coco_landmarks(annotations: _Numbered, names: Mapping[Any, Any], path: Path
     return tuple(landmarks)
 
 
-def _coco_image(file_names: list[str], path: Path, image_name: str | None) -> str:
+def find_coco_image(file_names: list[str], path: Path, image_name: str | None) -> str:
     if image_name is None:
         if len(file_names) == 1:
             return file_names[0]
@@ -142,18 +234,22 @@ def _coco_image(file_names: list[str], path: Path, image_name: str | None) -> st
     name = Path(image_name).name
     if name in file_names:
         return name
+    same_stem = [known for known in file_names if Path(known).stem == Path(name).stem]
+    if len(same_stem) == 1:  # converted to another format since, or a frame of a video
+        return same_stem[0]
     near = difflib.get_close_matches(name, file_names, n=1)
     advice = f"; did you mean '{near[0]}'?" if near else ""
     raise InputError(f"COCO file has no image named '{name}': {path}{advice}")
 
 
 def _four_numbers(value: Any, where: str, key: str, meaning: str) -> Box:
-    numbers = isinstance(value, list) and all(
-        isinstance(item, int | float) and not isinstance(item, bool) for item in value
+    listed = value.tolist() if isinstance(value, np.ndarray) else value
+    numbers = isinstance(listed, list | tuple) and all(
+        isinstance(item, int | float | np.number) and not isinstance(item, bool) for item in listed
     )
-    if not numbers or len(value) != 4:
+    if not numbers or len(listed) != 4:
         raise InputError(f"{where}: '{key}' must be four numbers {meaning}; found {_shown(value)}")
-    return (float(value[0]), float(value[1]), float(value[2]), float(value[3]))
+    return (float(listed[0]), float(listed[1]), float(listed[2]), float(listed[3]))
 
 
 def _shown(value: Any) -> str:

@@ -1,8 +1,12 @@
-"""What every reader returns, and the lazy loaders they share."""
+"""What every reader returns, and the lazy loaders they share.
+
+A loader is a `partial` of a function of this or another module, never a closure, so that frames can be pickled.
+"""
 
 import bisect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -58,27 +62,28 @@ def between(files: dict[int, Path], first: int | None, last: int | None) -> dict
 
 
 def image_loader(path: Path, camera: Camera | None) -> Callable[[], Image]:
-    def load() -> Image:
-        image = read_image(path)
-        if camera is not None:
-            check_size(path, image.shape, (camera.width, camera.height), "the drive's first image")
-        return image
+    return partial(_read_image, path, camera)
 
-    return load
+
+def _read_image(path: Path, camera: Camera | None) -> Image:
+    image = read_image(path)
+    if camera is not None:
+        check_size(path, image.shape, (camera.width, camera.height), "the drive's first image")
+    return image
 
 
 def semantics_loader(path: Path, camera: Camera | None, image: Path | None = None) -> Callable[[], NDArray[np.uint8]]:
     """Label maps have the size of the camera's images or, without a camera, of their own `image`."""
+    return partial(_read_semantics, path, camera, image)
 
-    def load() -> NDArray[np.uint8]:
-        labels = read_semantics(path)
-        if camera is not None:
-            check_size(path, labels.shape, (camera.width, camera.height), "its image")
-        elif image is not None:
-            check_size(path, labels.shape, image_size(image), "its image")
-        return labels
 
-    return load
+def _read_semantics(path: Path, camera: Camera | None, image: Path | None) -> NDArray[np.uint8]:
+    labels = read_semantics(path)
+    if camera is not None:
+        check_size(path, labels.shape, (camera.width, camera.height), "its image")
+    elif image is not None:
+        check_size(path, labels.shape, image_size(image), "its image")
+    return labels
 
 
 def check_size(path: Path, shape: tuple[int, ...], size: tuple[int, int], other: str) -> None:
@@ -89,11 +94,11 @@ def check_size(path: Path, shape: tuple[int, ...], size: tuple[int, int], other:
 
 def points_loader(path: Path, columns: int = 4) -> Callable[[], NDArray[np.float32]]:
     """x, y, z, reflectance of a file with `columns` float32 a point, of which these are the first four."""
+    return partial(_read_finite_points, path, columns)
 
-    def load() -> NDArray[np.float32]:
-        return finite(read_points(path, columns)[:, :4])
 
-    return load
+def _read_finite_points(path: Path, columns: int) -> NDArray[np.float32]:
+    return finite(read_points(path, columns)[:, :4])
 
 
 def read_points(path: Path, columns: int) -> NDArray[np.float32]:
@@ -118,8 +123,8 @@ def finite(points: NDArray[np.float32]) -> NDArray[np.float32]:
 def nearest_in_time(times: Sequence[int], time: int, farthest: int) -> int | None:
     """Which of the rising `times` is nearest to `time`, if it is no farther than `farthest`."""
     after = bisect.bisect_left(times, time)
-    near = [one_time for one_time in times[max(after - 1, 0) : after + 1] if abs(one_time - time) <= farthest]
-    return min(near, key=lambda one: abs(one - time), default=None)
+    near = [candidate for candidate in times[max(after - 1, 0) : after + 1] if abs(candidate - time) <= farthest]
+    return min(near, key=lambda candidate: abs(candidate - time), default=None)
 
 
 def check_scans_meet_images(frames: Sequence[Frame], scans: dict[int, Path], what: str) -> None:

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from robustmat.errors import DataError, InputError
-from robustmat.sources.boxes import check_landmarks, read_boxes, read_coco
+from robustmat.sources.boxes import CocoImage, check_drawn_boxes, check_drawn_size, read_boxes, read_coco
 from robustmat.sources.drive import IMAGE_SUFFIXES, Drive, image_loader, points_loader, semantics_loader
 from robustmat.sources.folder_camera import read_camera
 from robustmat.sources.folder_poses import read_folder_poses
@@ -58,7 +58,7 @@ def open_folder(root: Path | str, *, semantics: Path | str | None = None) -> Dri
     return Drive(
         name=name,
         world=name,
-        frames=tuple(frame(index, it, path) for index, (it, path) in enumerate(images.items())),
+        frames=tuple(frame(index, stem, path) for index, (stem, path) in enumerate(images.items())),
         image_paths=tuple(images.values()),
         source={"layout": "folder", "folder": name},
     )
@@ -103,18 +103,23 @@ def _box_loaders(root: Path, images: dict[str, Path]) -> dict[str, Boxes]:
         known = {name: image for name, image in images.items() if image.name in coco}
         if not known:
             raise DataError(f"{path} describes none of the images in {root / 'images'} by its file name")
-        return {name: partial(_checked, coco[image.name], image, path) for name, image in known.items()}
+        return {name: partial(_checked_coco, coco[image.name], image, path) for name, image in known.items()}
     files = _optional(root / "boxes", ".json", "boxes", images)
     return {name: partial(_read_checked, path, images[name]) for name, path in files.items() if name in images}
 
 
 def _read_checked(path: Path, image: Path) -> tuple[Landmark, ...]:
-    return _checked(read_boxes(path, image.name), image, path)
+    return _checked(read_boxes(path, image.name, image_size(image)), image, path)
+
+
+def _checked_coco(known: CocoImage, image: Path, path: Path) -> tuple[Landmark, ...]:
+    check_drawn_size(known.size, image_size(image), path)
+    return _checked(known.landmarks, image, path)
 
 
 def _checked(landmarks: tuple[Landmark, ...], image: Path, path: Path) -> tuple[Landmark, ...]:
     try:
-        return check_landmarks(landmarks, *image_size(image))
+        return check_drawn_boxes(landmarks, *image_size(image))
     except InputError as problem:
         raise InputError(f"{path}, boxes of {image.name}: {problem}") from None
 

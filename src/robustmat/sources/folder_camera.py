@@ -32,27 +32,28 @@ class CameraFile(BaseModel):
 
 def read_camera(root: Path, image: Path) -> tuple[Camera | None, Array | None]:
     """The camera of images as large as `image`, and T_camera_lidar; None where the folder does not tell."""
-    width, height = image_size(image)
-    described, plain = root / "camera.json", root / "intrinsics.txt"
-    camera, T_camera_lidar = None, None
-    if described.exists():
-        entries = _read_described(described)
-        if (entries.width or width, entries.height or height) != (width, height):
-            raise DataError(
-                f"{image} is {width}x{height} pixels, but {described} is for {entries.width}x{entries.height}: "
-                "use the images at their full size, or scale fx, fy, cx, cy with them"
-            )
-        camera = _camera(entries.fx, entries.fy, entries.cx, entries.cy, width, height)
-        if entries.T_camera_lidar is not None:
-            T_camera_lidar = _rigid(entries.T_camera_lidar, described)
-    elif plain.exists():
-        values = read_numbers(plain, (4, 9), "intrinsics (fx fy cx cy, or the camera matrix)")
-        fx, fy, cx, cy = values if len(values) == 4 else values[[0, 4, 2, 5]]
-        if min(fx, fy) <= 0:
-            raise DataError(f"intrinsics: focal lengths must be positive, found {fx:g} and {fy:g}: {plain}")
-        camera = _camera(fx, fy, cx, cy, width, height)
+    files = [path for path in (root / "camera.json", root / "intrinsics.txt") if path.exists()]
+    camera, T_camera_lidar = read_camera_file(files[0], *image_size(image), str(image)) if files else (None, None)
     placed = root / "T_camera_lidar.txt"
     return camera, read_transform(placed, "T_camera_lidar") if placed.exists() else T_camera_lidar
+
+
+def read_camera_file(path: Path, width: int, height: int, image: str) -> tuple[Camera, Array | None]:
+    """The camera of a JSON file (see `CameraFile`) or of a text file of numbers, and T_camera_lidar where it tells."""
+    if path.suffix.lower() != ".json":
+        values = read_numbers(path, (4, 9), "intrinsics (fx fy cx cy, or the camera matrix)")
+        fx, fy, cx, cy = values if len(values) == 4 else values[[0, 4, 2, 5]]
+        if min(fx, fy) <= 0:
+            raise DataError(f"intrinsics: focal lengths must be positive, found {fx:g} and {fy:g}: {path}")
+        return camera_of(fx, fy, cx, cy, width, height), None
+    entries = _read_described(path)
+    if (entries.width or width, entries.height or height) != (width, height):
+        raise DataError(
+            f"{image} is {width}x{height} pixels, but {path} is for {entries.width}x{entries.height}: "
+            "use the images at their full size, or scale fx, fy, cx, cy with them"
+        )
+    camera = camera_of(entries.fx, entries.fy, entries.cx, entries.cy, width, height)
+    return camera, None if entries.T_camera_lidar is None else _rigid(entries.T_camera_lidar, path)
 
 
 def _read_described(path: Path) -> CameraFile:
@@ -67,7 +68,7 @@ def _read_described(path: Path) -> CameraFile:
         ) from None
 
 
-def _camera(fx: float, fy: float, cx: float, cy: float, width: int, height: int) -> Camera:
+def camera_of(fx: float, fy: float, cx: float, cy: float, width: int, height: int) -> Camera:
     return Camera(np.array([[fx, 0, cx], [0, fy, cy], [0, 0, 1.0]]), width, height)
 
 

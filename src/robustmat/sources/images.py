@@ -1,4 +1,8 @@
-"""Images and label maps from disk, whatever their colour mode and depth."""
+"""Images and label maps from disk, whatever their colour mode and depth.
+
+An image is returned upright: a rotation that a camera noted in the EXIF data is carried out. Boxes and masks
+therefore refer to the upright image, which is what viewers and labelling tools show.
+"""
 
 import warnings
 from pathlib import Path
@@ -6,15 +10,27 @@ from pathlib import Path
 import numpy as np
 import PIL.Image
 from numpy.typing import NDArray
+from PIL import ImageOps
 
-from robustmat.errors import InputError
+from robustmat.errors import InputError, InputWarning
 from robustmat.files import replacing
 from robustmat.types import Image
 
+FORMATS = ("PNG", "JPEG", "BMP", "TIFF", "WEBP", "PPM")  # PPM is also PGM; nothing else is ever decoded
+READABLE = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp", ".ppm", ".pgm")  # what such files are named
+EXIF_ORIENTATION = 0x0112
+LYING = (5, 6, 7, 8)  # orientations in which width and height are swapped
+
+WINDOW, UNKNOWN = 19, 255
+TRAIN_IDS = "0 road ... 5 pole, 6 traffic light, 7 traffic sign ... 18 bicycle, 19 window, 255 unknown"
+LABEL_IDS = {17: "pole", 19: "traffic light", 20: "traffic sign", 21: "vegetation", 23: "sky", 24: "person", 26: "car"}
+HIGHEST_LABEL_ID = 33
+LARGEST_SIGN_SHARE = 0.25  # of a label map; more means that 7 is road, as among Cityscapes label ids
+
 
 def read_image(path: Path | str) -> Image:
-    """[H, W, 3] RGB. Grey becomes three equal channels, transparency is dropped, 16 bits become 8."""
-    picture = _decode(path, "image")
+    """[H, W, 3] RGB, upright. Grey becomes three equal channels, transparency is dropped, 16 bits become 8."""
+    picture = _decode(path, "image", upright=True)
     if picture.mode.startswith("I"):  # 16-bit grey; Pillow holds some of them as 32-bit integers
         grey = np.clip(np.asarray(picture).astype(np.int64) // 256, 0, 255).astype(np.uint8)
         return np.repeat(grey[:, :, None], 3, axis=2)
@@ -39,13 +55,39 @@ def read_bytes(path: Path | str, what: str, advice: str) -> NDArray[np.uint8]:
 
 def read_semantics(path: Path | str) -> NDArray[np.uint8]:
     """[H, W] Cityscapes train ids (and 19 for window) of a grey or palette image."""
-    picture = _decode(path, "label map")
+    picture = _decode(path, "label map", upright=True)
     if picture.mode not in ("L", "P"):
         raise InputError(
             f"label map has mode {picture.mode}, but must have one 8-bit channel of Cityscapes train ids "
             f"(5 pole, 6 traffic light, 7 traffic sign, 19 window): {path}"
         )
-    return np.array(picture, dtype=np.uint8)
+    return check_train_ids(np.array(picture, dtype=np.uint8), str(path))
+
+
+def check_train_ids(labels: NDArray[np.uint8], where: str) -> NDArray[np.uint8]:
+    """The same labels, or an error where they cannot be train ids: Cityscapes' label ids are the usual mix-up."""
+    counts = np.bincount(labels.reshape(-1), minlength=256)
+    foreign = [value for value in range(WINDOW + 1, UNKNOWN) if counts[value]]
+    if foreign and foreign[-1] <= HIGHEST_LABEL_ID:
+        value = max(foreign, key=lambda candidate: int(counts[candidate]))
+        meaning = f", there {LABEL_IDS[value]}" if value in LABEL_IDS else ""
+        raise InputError(
+            f"label map holds the value {value} ({counts[value] / labels.size:.0%} of its pixels), which is no "
+            f"Cityscapes train id: {where}; it looks like label ids (*_labelIds.png{meaning}): use *_labelTrainIds.png"
+        )
+    if foreign:
+        raise InputError(
+            f"label map holds the value {foreign[-1]}, which is no Cityscapes train id ({TRAIN_IDS}): {where}; "
+            "save label maps without compression loss and set other classes to 255"
+        )
+    if labels.size and counts[7] > LARGEST_SIGN_SHARE * labels.size:
+        warnings.warn(
+            f"{counts[7] / labels.size:.0%} of the label map is traffic sign (7): {where}; in Cityscapes label ids 7 "
+            "is road: are these train ids?",
+            InputWarning,
+            stacklevel=2,
+        )
+    return labels
 
 
 def write_image(path: Path | str, image: Image) -> None:
@@ -55,33 +97,36 @@ def write_image(path: Path | str, image: Image) -> None:
 
 
 def image_size(path: Path | str) -> tuple[int, int]:
-    """Width and height, from the header alone."""
+    """Width and height of the upright image, from the header alone."""
     with _open(path, "image") as picture:
-        return picture.size
+        width, height = picture.size
+        # Pillow turns a TIFF by itself and tells its upright size at once.
+        lying = picture.format != "TIFF" and picture.getexif().get(EXIF_ORIENTATION) in LYING
+        return (height, width) if lying else (width, height)
 
 
 def _open(path: Path | str, what: str) -> PIL.Image.Image:
     path = Path(path)
-    if not path.exists():
-        raise InputError(f"{what} not found: {path}")
-    if path.is_dir():
-        raise InputError(f"{what} expected, but this is a folder: {path}")
     try:
+        if not path.exists():
+            raise InputError(f"{what} not found: {path}")
+        if path.is_dir():
+            raise InputError(f"{what} expected, but this is a folder: {path}")
         if path.stat().st_size == 0:
             raise InputError(f"{what} is empty (0 bytes): {path}")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PIL.Image.DecompressionBombWarning)  # large, but bearable
-            return PIL.Image.open(path)
+            return PIL.Image.open(path, formats=FORMATS)
     except PIL.UnidentifiedImageError:
-        raise InputError(f"{what} is in no known image format: {path}; use PNG or JPEG") from None
+        raise InputError(f"{what} is in no known image format: {path}; use PNG, JPEG, BMP, TIFF, WebP or PPM") from None
     except (OSError, SyntaxError, ValueError, PIL.Image.DecompressionBombError) as problem:
         raise InputError(f"{what} cannot be read: {path}: {problem}") from None
 
 
-def _decode(path: Path | str, what: str) -> PIL.Image.Image:
+def _decode(path: Path | str, what: str, upright: bool = False) -> PIL.Image.Image:
     with _open(path, what) as picture:
         try:
             picture.load()
+            return ImageOps.exif_transpose(picture) if upright else picture
         except (OSError, SyntaxError, ValueError) as problem:
             raise InputError(f"{what} is truncated or broken: {path}: {problem}") from None
-        return picture

@@ -5,6 +5,7 @@ are interpolated; world coordinates are north, east, down from the drive's first
 INS differs between drives by metres, so each drive is its own world unless an origin (for RTK positions) is given.
 """
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -125,11 +126,11 @@ def _beside(root: Path, given: Path | str | None, name: str, what: str) -> Path:
 
 def _placing(vehicle: VehiclePoses, T_vehicle_lidar: Array, T_world_scan: Array) -> Placing:
     """Where the sensor was at any moment, seen from where it was at the scan's."""
+    return partial(_place, vehicle, T_vehicle_lidar, T_world_scan)
 
-    def place(times: NDArray[np.int64]) -> Array:
-        return np.asarray(invert(T_world_scan) @ vehicle.at(times) @ T_vehicle_lidar)
 
-    return place
+def _place(vehicle: VehiclePoses, T_vehicle_lidar: Array, T_world_scan: Array, times: NDArray[np.int64]) -> Array:
+    return np.asarray(invert(T_world_scan) @ vehicle.at(times) @ T_vehicle_lidar)
 
 
 def _scans(folder: Path) -> dict[int, Path]:

@@ -4,7 +4,7 @@ Rectified images and label maps are those after demosaicing and undistortion.
 """
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import cast
 
@@ -28,13 +28,13 @@ def demosaic(mosaic: NDArray[np.uint8], pattern: str) -> Image:
 
 def mosaic_loader(path: Path, camera: Camera, lens: Lens, models: Path) -> Callable[[], Image]:
     """Demosaic and rectify when asked. The table, 20 MB and the same for the whole drive, is read at the first."""
+    return partial(_rectify, path, camera, lens, models)
 
-    def load() -> Image:
-        mosaic = read_mosaic(path)
-        check_size(path, mosaic.shape, (camera.width, camera.height), "the drive's first image")
-        return undistort(demosaic(mosaic, lens.bayer), _table(models, lens, camera.width, camera.height))
 
-    return load
+def _rectify(path: Path, camera: Camera, lens: Lens, models: Path) -> Image:
+    mosaic = read_mosaic(path)
+    check_size(path, mosaic.shape, (camera.width, camera.height), "the drive's first image")
+    return undistort(demosaic(mosaic, lens.bayer), _table(models, lens, camera.width, camera.height))
 
 
 @lru_cache(maxsize=2)

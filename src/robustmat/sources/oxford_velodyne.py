@@ -6,6 +6,7 @@ microseconds). Axes: z down; a firing at angle 0 looks along -y, at 90 degrees a
 """
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -62,11 +63,9 @@ def read_velodyne_raw(path: Path, T_scan_sensor: Placing | None = None) -> NDArr
 
 def velodyne_loader(path: Path, T_scan_sensor: Placing | None) -> Callable[[], NDArray[np.float32]]:
     """Points of a scan of either kind; raw firings are brought to one moment by `T_scan_sensor`."""
-
-    def load() -> NDArray[np.float32]:
-        return read_velodyne_bin(path) if path.suffix == ".bin" else read_velodyne_raw(path, T_scan_sensor)
-
-    return load
+    return (
+        partial(read_velodyne_bin, path) if path.suffix == ".bin" else partial(read_velodyne_raw, path, T_scan_sensor)
+    )
 
 
 def _decode_raw(path: Path) -> tuple[Array, NDArray[np.uint8], Array, NDArray[np.int64]]:

@@ -5,6 +5,7 @@ the classes are told in Cityscapes train ids, as label maps tell them.
 """
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -51,19 +52,19 @@ _TABLE[list(TRAIN_ID_OF)] = list(TRAIN_ID_OF.values())
 
 def point_labels_loader(scan: Path, labels: Path) -> Callable[[], NDArray[np.uint8]]:
     """Train ids [N] of the points that the scan's loader gives: those that are finite."""
+    return partial(_read_point_labels, scan, labels)
 
-    def load() -> NDArray[np.uint8]:
-        points = read_points(scan, 4)
-        try:
-            size = labels.stat().st_size
-            values = np.fromfile(labels, dtype="<u4") if size == 4 * len(points) else None
-        except OSError as problem:
-            raise DataError(f"point labels cannot be read: {labels}: {problem}") from None
-        if values is None:
-            raise DataError(
-                f"point labels do not fit their scan: {labels} has {size} bytes, but {scan} has {len(points)} points "
-                f"(one uint32 each: {4 * len(points)} bytes); copy both again"
-            )
-        return np.asarray(_TABLE[values & 0xFFFF][np.isfinite(points).all(1)])
 
-    return load
+def _read_point_labels(scan: Path, labels: Path) -> NDArray[np.uint8]:
+    points = read_points(scan, 4)
+    try:
+        size = labels.stat().st_size
+        values = np.fromfile(labels, dtype="<u4") if size == 4 * len(points) else None
+    except OSError as problem:
+        raise DataError(f"point labels cannot be read: {labels}: {problem}") from None
+    if values is None:
+        raise DataError(
+            f"point labels do not fit their scan: {labels} has {size} bytes, but {scan} has {len(points)} points "
+            f"(one uint32 each: {4 * len(points)} bytes); copy both again"
+        )
+    return np.asarray(_TABLE[values & 0xFFFF][np.isfinite(points).all(1)])

@@ -32,7 +32,7 @@ def build_validation(
 ) -> ValidationSet:
     def held(frame: Frame, drive: str) -> Frame:
         pixels: Image = perturb_image(frame.image, perturbation, seed=seed, key=f"{drive}/{frame.name}")
-        return replace(frame, load_image=lambda: pixels)
+        return frame.with_image(pixels)
 
     drives = [(frame, dataset.name) for dataset in datasets for frame in dataset.frames]
     frames = iter([held(frame, drive) for frame, drive in progress(drives, "perturbing validation frames")])

