@@ -3,9 +3,12 @@
 Twenty pairs of one signpost are not twenty independent trials. So *identities* are drawn with replacement,
 and a pair counts as often as its objects were drawn: a matched pair as often as its one object, an
 unmatched pair as often as the product of its two, since it is there once for each draw of both.
+
+What is compared or averaged on one test must share its draws (`draw_objects`). Training seeds see the same objects: were
+each of them resampled by itself, a street that happens to be easy would average out, and intervals would be too narrow.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,6 +40,20 @@ class Difference:
         return self.low > 0 or self.high < 0
 
 
+@dataclass(frozen=True)
+class Draws:
+    """How often each object of a test is drawn, in each resample."""
+
+    identities: Identities  # [I], rising
+    counts: Array  # [R, I]
+
+
+def draw_objects(identities: Iterable[Identities], resamples: int = RESAMPLES, seed: int = 0) -> Draws:
+    """Draws over all objects that occur in any of the arrays; objects that one seed's pairs leave out stay in."""
+    known = np.unique(np.concatenate(list(identities)))
+    return Draws(known, draw_identities(len(known), resamples, seed))
+
+
 def draw_identities(count: int, resamples: int, seed: int) -> Array:
     """How often each of `count` identities is drawn, in each resample: [R, count]."""
     rng = np.random.default_rng(seed)
@@ -64,11 +81,16 @@ def resampled(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> dict[str, Array]:
-    """`metrics(weights)` over all resamples, a block of resamples at a time: name -> [R]."""
-    known, column = np.unique(np.concatenate([identity_a, identity_b]), return_inverse=True)
-    first, second = column[: len(identity_a)], column[len(identity_a) :]
-    drawn = draw_identities(len(known), resamples, seed)
-    parts = [metrics(pair_weights(block, first, second)) for block in _blocks(drawn, len(first))]
+    """`metrics(weights)` over all resamples of the pairs' own objects: name -> [R]."""
+    return over_draws(draw_objects([identity_a, identity_b], resamples, seed), identity_a, identity_b, metrics)
+
+
+def over_draws(
+    draws: Draws, identity_a: Identities, identity_b: Identities, metrics: Callable[[Array], dict[str, Array]]
+) -> dict[str, Array]:
+    """`metrics(weights)` over draws that others share, a block of resamples at a time: name -> [R]."""
+    first, second = (np.searchsorted(draws.identities, column) for column in (identity_a, identity_b))
+    parts = [metrics(pair_weights(block, first, second)) for block in _blocks(draws.counts, len(first))]
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 

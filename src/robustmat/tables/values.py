@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robustmat.dataset.pairs import NEGATIVES
-from robustmat.evaluation.bootstrap import Difference, percentile_interval, resampled
+from robustmat.evaluation.bootstrap import Difference, Draws, draw_objects, over_draws, percentile_interval
 from robustmat.evaluation.metrics import curve, measure, roc_auc_of
 from robustmat.evaluation.predictions import MethodRow, Predictions
 from robustmat.evaluation.report import match_metrics
@@ -104,30 +104,41 @@ def _differences(
 
 
 def compare_entries(tests: Sequence[tuple[Sequence[Entry], Sequence[Entry]]], negatives: str) -> Difference:
-    """How far the first is above the second by ROC AUC: a paired bootstrap over objects, mean of seeds and tests."""
+    """How far the first is above the second by ROC AUC: a paired bootstrap over objects, mean of seeds and tests.
+
+    All seeds and both methods of a test share the drawn objects; tests are different streets and are drawn apart.
+    """
     found, drawn = [], []
     for number, (ours, theirs) in enumerate(tests):
-        by_seed = {it.seed: it for it in theirs}
-        both = [(it, by_seed[it.seed]) for it in ours if it.seed in by_seed]
+        by_seed = {entry.seed: entry for entry in theirs}
+        both = [(entry, by_seed[entry.seed]) for entry in ours if entry.seed in by_seed]
         if not both:
             return Difference(float("nan"), float("nan"), float("nan"))
+        draws = draw_objects(_objects([entry for entry, _ in both], negatives), BOOTSTRAPS, seed=number)
         found.append(np.mean([_area(a, negatives, None) - _area(b, negatives, None) for a, b in both]))
-        drawn.append(np.mean([_resampled_difference(a, b, negatives, number) for a, b in both], axis=0))
+        drawn.append(np.mean([_resampled_difference(a, b, negatives, draws) for a, b in both], axis=0))
     mean = np.mean(drawn, axis=0)  # [resamples]
     known = mean[np.isfinite(mean)]  # a resample may hold no unmatched pair
     ahead = float(np.mean(known > 0)) if len(known) else float("nan")
     return Difference(float(np.mean(found)), *percentile_interval(known), ahead)
 
 
-def _resampled_difference(ours: Entry, theirs: Entry, negatives: str, test: int) -> Array:
-    """[resamples]; objects of different tests are drawn apart."""
-    pairs, chosen = ours.predictions.pairs, _chosen(ours.predictions, negatives)
+def _resampled_difference(ours: Entry, theirs: Entry, negatives: str, draws: Draws) -> Array:
+    """[resamples]"""
 
     def difference(weights: Array) -> dict[str, Array]:
         return {HEADLINE: _area(ours, negatives, weights) - _area(theirs, negatives, weights)}
 
-    identities = pairs.identity_a[chosen], pairs.identity_b[chosen]
-    return resampled(*identities, difference, BOOTSTRAPS, seed=1000 * test + ours.seed)[HEADLINE]
+    return over_draws(draws, *_objects([ours], negatives), difference)[HEADLINE]
+
+
+def _objects(entries: Sequence[Entry], negatives: str) -> list[NDArray[np.int64]]:
+    """The objects of both sides of the drawn pairs, entry by entry."""
+    columns = []
+    for entry in entries:
+        pairs, chosen = entry.predictions.pairs, _chosen(entry.predictions, negatives)
+        columns += [pairs.identity_a[chosen], pairs.identity_b[chosen]]
+    return columns
 
 
 def _area(entry: Entry, negatives: str, weights: Array | None) -> Array:

@@ -1,0 +1,76 @@
+"""Leads in a table: the objects are the sample, and more training seeds do not make more objects."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from robustmat.evaluation.predictions import FrameTruths, MethodRow, PairTruth, Predictions
+from robustmat.tables.values import Entry, compare_entries
+
+OBJECTS, SIGHTINGS = 24, 40
+NONE = np.zeros(0, np.int64)
+
+
+def entry(label: str, seed: int, gain: float, leave_out: int = 0) -> Entry:
+    """A method whose scores depend on the object alone: half of the objects are easier for it by `gain`.
+
+    Every seed draws its own pairs and order, of the same objects with the same difficulties.
+    """
+    rng = np.random.default_rng(seed)
+    difficulty = np.random.default_rng(99).normal(0, 1, OBJECTS)
+    first = rng.permutation(np.repeat(np.arange(leave_out, OBJECTS), SIGHTINGS))
+    matched = np.arange(len(first)) % 4 != 3
+    second = np.where(matched, first, (first + rng.integers(1, OBJECTS - leave_out, len(first))) % OBJECTS)
+    second = np.where(~matched & (second < leave_out), OBJECTS - 1, second)
+    matched = first == second
+    score = matched + difficulty[first] + gain * matched * (first % 2)
+    count = len(first)
+    pairs = PairTruth(
+        np.zeros(count, np.int64), matched, *(np.zeros(count, np.int64) for _ in range(4)), first, second,
+        np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros((count, 4)), np.zeros((count, 4)),
+    )  # fmt: skip
+    row = MethodRow(label, 0.5, score, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE)
+    truths = FrameTruths(np.zeros((0, 2), np.int64), NONE, NONE)
+    return Entry(label, seed, Path(f"{label}-{seed}.npz"), row, Predictions({}, (), pairs, truths, (row,)))
+
+
+def width(seeds: range, **options: int) -> float:
+    ours = [entry("ours", seed, 1.0, **options) for seed in seeds]
+    theirs = [entry("theirs", seed, 0.0, **options) for seed in seeds]
+    found = compare_entries([(ours, theirs)], "same-class")
+    assert found.low < found.value < found.high
+    return found.high - found.low
+
+
+def test_errors_of_the_same_objects_do_not_average_out_over_seeds() -> None:
+    one = float(np.mean([width(range(seed, seed + 1)) for seed in range(4)]))
+    # Resampled seed by seed, four seeds would halve the interval. What is left to gain is the drawing of pairs.
+    assert width(range(4)) > 0.75 * one
+
+
+def test_a_seed_repeated_changes_no_interval() -> None:
+    ours, theirs = entry("ours", 0, 1.0), entry("theirs", 0, 0.0)
+    seeds = [(ours, theirs), (Entry("ours", 1, *_rest(ours)), Entry("theirs", 1, *_rest(theirs)))]
+    once = compare_entries([([ours], [theirs])], "same-class")
+    twice = compare_entries([([a for a, _ in seeds], [b for _, b in seeds])], "same-class")
+    assert (twice.value, twice.low, twice.high) == pytest.approx((once.value, once.low, once.high))
+
+
+def test_seeds_may_draw_pairs_of_different_objects() -> None:
+    ours = [entry("ours", 0, 1.0), entry("ours", 1, 1.0, leave_out=5)]
+    theirs = [entry("theirs", 0, 0.0), entry("theirs", 1, 0.0, leave_out=5)]
+    found = compare_entries([(ours, theirs)], "same-class")
+    assert np.isfinite([found.value, found.low, found.high]).all()
+
+
+def test_different_streets_are_drawn_apart() -> None:
+    """Two tests bring new objects: their mean is known better than either."""
+    ours, theirs = [entry("ours", 0, 1.0)], [entry("theirs", 0, 0.0)]
+    once = compare_entries([(ours, theirs)], "same-class")
+    both = compare_entries([(ours, theirs), (ours, theirs)], "same-class")
+    assert both.high - both.low < 0.85 * (once.high - once.low)
+
+
+def _rest(known: Entry) -> tuple[Path, MethodRow, Predictions]:
+    return known.path, known.row, known.predictions
