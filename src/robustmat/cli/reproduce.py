@@ -29,7 +29,7 @@ def reproduce(
     ] = None,
     first: Annotated[
         list[Path] | None,
-        typer.Option(help="Data that methods learn from first, or are suited to: once for both ways and all seeds."),
+        typer.Option(help="Data to train on first, or to initialise on, once for both directions and all seeds."),
     ] = None,
     first_budget: Annotated[
         float | None, typer.Option(min=0.01, help="Minutes of one core for that; as many as --budget unless given.")
@@ -56,10 +56,17 @@ def reproduce(
     ] = None,
     frame_pairs: Annotated[int, typer.Option(min=1, help="At most so many for the frame protocol.")] = 300,
     name: Annotated[str | None, typer.Option(help="Of the table's files, instead of the table's own.")] = None,
+    index: Annotated[
+        bool, typer.Option("--index", help="Also write NAME.json: each cell's predictions and commands.")
+    ] = False,
+    bars: Annotated[bool, typer.Option("--bars", help="Also draw NAME.png: a bar for each method.")] = False,
+    examples: Annotated[
+        bool, typer.Option("--examples", help="Also draw NAME-examples.png: pairs, and what each method says of them.")
+    ] = False,
     licence: Annotated[str, typer.Option(help="What the data allows; stored with the weights.")] = "unspecified",
     threads: Annotated[int | None, typer.Option(help="CPU threads; 1 makes runs repeat to the byte.")] = None,
 ) -> None:
-    """Train what is missing, predict what is missing, write the table.
+    """Train what is missing, predict what is missing, write the table: a page to read and a CSV.
 
     Everything stays in the workspace: an interrupted command goes on where it was, other tables share its trainings,
     and a workspace refuses to mix trainings of different lengths.
@@ -108,6 +115,7 @@ def reproduce(
     )
     found = run(chosen, rows, tests, workspace)
     command = " ".join(["robustmat", *sys.argv[1:]])
-    written = write_table(name or table, chosen, rows, tests, found, workspace, command)
-    for path in (written.markdown, written.csv, written.index, written.bars, written.examples):
+    extras = [extra for extra, wanted in (("index", index), ("bars", bars), ("examples", examples)) if wanted]
+    written = write_table(name or table, chosen, rows, tests, found, workspace, command, kind=table, extras=extras)
+    for path in written.paths:
         console.print(f"wrote {path}", markup=False, soft_wrap=True, highlight=False)

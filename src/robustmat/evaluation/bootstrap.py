@@ -4,8 +4,9 @@ Twenty pairs of one signpost are not twenty independent trials. So *identities* 
 and a pair counts as often as its objects were drawn: a matched pair as often as its one object, an
 unmatched pair as often as the product of its two, since it is there once for each draw of both.
 
-What is compared or averaged on one test must share its draws (`draw_objects`). Training seeds see the same objects: were
-each of them resampled by itself, a street that happens to be easy would average out, and intervals would be too narrow.
+What is compared or averaged on one test must share its draws (`draw_objects`). Training seeds see the same objects:
+were each of them resampled by itself, a street that happens to be easy would average out, and intervals would be too
+narrow.
 """
 
 from collections.abc import Callable, Iterable, Iterator

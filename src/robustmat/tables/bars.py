@@ -8,8 +8,9 @@ from PIL import Image as PillowImage
 from PIL import ImageDraw, ImageFont
 
 from robustmat.files import replacing
+from robustmat.tables.labels import row_label
+from robustmat.tables.page import METRIC_LABELS
 from robustmat.tables.values import Line, Section
-from robustmat.tables.write import NAMES
 
 Color = tuple[int, int, int]
 
@@ -32,7 +33,7 @@ def draw_bars(sections: Sequence[Section], metric: str, title: str, path: Path) 
     pen.text((LEFT, 10), title, fill=INK, font=ImageFont.load_default(size=17))
     low = _floor(min(line.mean(metric) - line.deviation(metric) for it in panels for line in it))
     for number, (section, lines) in enumerate(zip(sections, panels, strict=True)):
-        heading = f"{NAMES[metric]}: {section.test}, {section.condition}, {section.negatives}"
+        heading = f"{METRIC_LABELS[metric]}: {section.test}, {section.condition}, {section.negatives}"
         _panel(pen, number * width, heading, lines, metric, low)
     with replacing(path) as temporary:
         picture.save(temporary)
@@ -66,7 +67,7 @@ def _panel(pen: ImageDraw.ImageDraw, x: int, heading: str, lines: Sequence[Line]
         top = TOP + number * (BAR + GAP)
         mean, spread = line.mean(metric), line.deviation(metric)
         color = OURS if line.label.startswith(("robustmat", "street")) else REFERENCE if line.is_reference else RIVAL
-        pen.text((start - 8, top + BAR / 2), line.label, fill=INK, font=small, anchor="rm")
+        pen.text((start - 8, top + BAR / 2), row_label(line.label), fill=INK, font=small, anchor="rm")
         pen.rectangle((start, top, place(mean), top + BAR), fill=color)
         if spread:
             middle = top + BAR / 2

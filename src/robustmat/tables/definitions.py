@@ -58,6 +58,13 @@ class Table:
     references: bool = True
 
 
+def _with_config(row: Row, config: str) -> Row:
+    """Rows that train `street` from nothing start from the given training configuration instead."""
+    if row.training.config != "street":
+        return row
+    return replace(row, training=replace(row.training, config=config))
+
+
 def make_row(name: str, config: str = "street") -> Row:
     """A row by its name: `hardnet`, `hardnet+neighbors`, `hardnet-context`, `robustmat` (the paper's score),
     `robustmat-gcn+frames`, `robustmat-no-context`, `street` (fine-tuned), `street+placement`."""
@@ -163,10 +170,3 @@ def find_table(name: str) -> Table:
     if name not in TABLES:
         raise ConfigError(f"unknown table '{name}' ({nearest(name, list(TABLES))})")
     return TABLES[name]
-
-
-def _with_config(row: Row, config: str) -> Row:
-    """Rows that train `street` from nothing start from the given training configuration instead."""
-    if row.training.config != "street":
-        return row
-    return replace(row, training=replace(row.training, config=config))

@@ -14,6 +14,7 @@ from robustmat.evaluation.predictions import Predictions
 from robustmat.features.patches import PatchConfig, cut_patches
 from robustmat.files import replacing
 from robustmat.perturb import parse, perturb_image
+from robustmat.tables.labels import row_label
 from robustmat.tables.values import Entry
 from robustmat.types import Box, Image
 
@@ -35,7 +36,10 @@ def draw_examples(
     predictions = entries[0].predictions
     chosen = choose_pairs(entries, count, seed)
     rows: list[tuple[str, Said, Said | None]] = [("ground truth", predictions.pairs.label[chosen], None)]
-    rows += [(it.label, it.row.score[chosen] >= it.row.threshold, predictions.pairs.label[chosen]) for it in entries]
+    rows += [
+        (row_label(it.label), it.row.score[chosen] >= it.row.threshold, predictions.pairs.label[chosen])
+        for it in entries
+    ]
     width = LABEL + len(chosen) * (CROP.size + GAP) + GAP
     height = TOP + 2 * (CROP.size + GAP) + len(rows) * LINE + GAP
     sheet = PillowImage.new("RGB", (width, height), (255, 255, 255))

@@ -1,7 +1,8 @@
-"""From predictions to the files of a table: Markdown, CSV, index, bars and example pairs."""
+"""From predictions to the files of a table: its page and CSV; index, bars and example pairs where asked for."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -10,27 +11,29 @@ from robustmat.evaluation.predictions import read_predictions
 from robustmat.tables.bars import draw_bars
 from robustmat.tables.definitions import Row, Table
 from robustmat.tables.examples import draw_examples
+from robustmat.tables.labels import QUESTIONS, short_names
+from robustmat.tables.page import shown_condition, write_page
 from robustmat.tables.plan import REFERENCES, EvaluationSplit, TrainingSplit, run_folder
 from robustmat.tables.reproduce import Found, Workspace, evaluate_command, test_name, train_command
 from robustmat.tables.values import HEADLINE, Entry, Section, make_section, mean_section
-from robustmat.tables.write import write_csv, write_index, write_markdown
+from robustmat.tables.write import write_csv, write_index
 
-INTRODUCTION = (
-    "Mean and standard deviation over seeds. Best in **bold**, second <u>underlined</u>; reference rows in *italics*. "
-    "Three matched pairs to one unmatched; thresholds from the training side's validation data; `match F1` is "
-    "one-to-one matching of whole frame pairs. The last column is a paired bootstrap over objects (95 %)."
-)
+EXTRAS = ("index", "bars", "examples")
 
 
 @dataclass(frozen=True)
 class Written:
-    """The files of a table."""
+    """The files of a table; those that were not asked for are None."""
 
-    markdown: Path
+    page: Path
     csv: Path
-    index: Path
-    bars: Path
-    examples: Path
+    index: Path | None = None  # leads from each cell to its predictions and to the commands that make them
+    bars: Path | None = None
+    examples: Path | None = None
+
+    @property
+    def paths(self) -> list[Path]:
+        return [path for path in (self.page, self.csv, self.index, self.bars, self.examples) if path]
 
 
 def write_table(
@@ -41,9 +44,18 @@ def write_table(
     found: Found,
     workspace: Workspace,
     command: str,
+    *,
+    kind: str | None = None,
+    extras: Collection[str] = (),
 ) -> Written:
-    """Everything is computed from the prediction files alone."""
-    folder = workspace.path / "tables"
+    """Everything is computed from the prediction files alone.
+
+    Args:
+        name: of the files.
+        kind: the table's own name, where `name` is another.
+        extras: which of `EXTRAS` to make beside the page and the CSV.
+    """
+    folder, kind = workspace.path / "tables", kind or name
     entries = {
         (test_name(test), perturb): _entries(rows, test_name(test), perturb, found, workspace, table.references)
         for test in tests
@@ -52,24 +64,32 @@ def write_table(
     labels = {row.label for row in rows}
     sections = []
     for perturb in table.conditions:
-        for kind in NEGATIVES:
-            same = [_section(test, perturb, kind, entries, labels) for test in tests]
-            known = [it for it in same if it is not None]
+        for negatives in NEGATIVES:
+            same = [
+                _section(test, short, perturb, negatives, entries, labels)
+                for test, short in zip(tests, short_names(tests), strict=True)
+            ]
+            known = [section for section in same if section is not None]
             if len(known) > 1:
                 sections.append(mean_section(known))
             sections += known
-    amount = _amount(workspace, tests[0].side)
-    notes = [INTRODUCTION, f"`{command}`", f"{amount} Each cell's files and commands: `{name}.json`."]
-    shown = table.conditions[-1] if "paper:16" not in table.conditions else "paper:16"
-    bars = [it for it in sections if it.condition == shown and it.negatives == NEGATIVES[0]]
-    first = entries[test_name(tests[0]), shown]
-    seed = workspace.settings.seeds[0]
+    amount, question = _amount(workspace, tests[0].side), QUESTIONS[kind]
+    shown = shown_condition(table.conditions)
+    index = bars = examples = None
+    if "index" in extras:
+        index = write_index(folder / f"{name}.json", command, _cells(rows, tests, table, found, workspace))
+    if "bars" in extras:
+        mine = [section for section in sections if (section.condition, section.negatives) == (shown, NEGATIVES[0])]
+        bars = draw_bars(mine, HEADLINE, f"{name}: {table.title}", folder / f"{name}.png")
+    if "examples" in extras:
+        first = [it for it in entries[test_name(tests[0]), shown] if it.seed == workspace.settings.seeds[0]]
+        examples = draw_examples(first, tests[0].data, folder / f"{name}-examples.png")
     return Written(
-        write_markdown(folder / f"{name}.md", name, table.title, sections, notes),
-        write_csv(folder / f"{name}.csv", name, sections),
-        write_index(folder / f"{name}.json", command, _cells(rows, tests, table, found, workspace)),
-        draw_bars(bars, HEADLINE, f"{name}: {table.title}", folder / f"{name}.png"),
-        draw_examples([it for it in first if it.seed == seed], tests[0].data, folder / f"{name}-examples.png"),
+        write_page(folder / f"{name}.md", kind, table.title, question, sections, command, amount),
+        write_csv(folder / f"{name}.csv", sections),
+        index,
+        bars,
+        examples,
     )
 
 
@@ -94,12 +114,17 @@ def _entries(
 
 
 def _section(
-    test: EvaluationSplit, perturb: str, kind: str, entries: dict[tuple[str, str], list[Entry]], labels: set[str]
+    test: EvaluationSplit,
+    name: str,
+    perturb: str,
+    negatives: str,
+    entries: dict[tuple[str, str], list[Entry]],
+    labels: set[str],
 ) -> Section | None:
     mine = entries[test_name(test), perturb]
-    if not (mine[0].predictions.pairs.negatives == NEGATIVES.index(kind)).any():
+    if not (mine[0].predictions.pairs.negatives == NEGATIVES.index(negatives)).any():
         return None  # a street of poles only has one kind of negatives
-    return make_section(test_name(test), perturb, kind, mine, {it.label for it in mine} - labels)
+    return make_section(name, perturb, negatives, mine, {it.label for it in mine} - labels)
 
 
 def _cells(
@@ -129,11 +154,11 @@ def _cells(
 
 
 def _amount(workspace: Workspace, side: TrainingSplit) -> str:
+    """Seeds, the length of a training and the version, in a sentence or two."""
     settings = workspace.settings
-    seeds = f"Seeds {', '.join(map(str, settings.seeds))}."
     if settings.budget is not None:
-        first = f" after {side.first.budget or settings.budget:g} on what is learned first" if side.first else ""
-        return f"{seeds} {settings.budget:g} minutes of one core a training{first}."
-    return (
-        f"{seeds} {settings.steps} steps a training." if settings.steps else f"{seeds} Each configuration's own steps."
-    )
+        first = f", after {side.first.budget or settings.budget:g} on the data of --first" if side.first else ""
+        length = f"{settings.budget:g} min of one core for each training{first}"
+    else:
+        length = f"{settings.steps} steps for each training" if settings.steps else "each configuration's own steps"
+    return f"Seeds {', '.join(map(str, settings.seeds))}; {length}; robustmat {version('robustmat')}."

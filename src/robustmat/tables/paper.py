@@ -105,9 +105,9 @@ PAPER: dict[str, dict[str, dict[str, Figures]]] = {
     "ablation-regularizer": {"paper:16": REGULARIZER},
     "cross-dataset": {"paper:16": {"robustmat": (0.9408, 0.8560, 0.8963, 0.8472)}},
 }
-SOURCES = {
+PAPER_DATA = {  # what its figures were measured on
     "main": "noisy KITTI",
-    "weather": "Boreas, where the test set's name says which weather",
+    "weather": "Boreas",
     "noise-levels": "noisy Oxford",
     "neighborhood": "noisy Oxford",
     "ablation-modules": "Oxford",

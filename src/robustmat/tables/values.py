@@ -58,6 +58,7 @@ class Section:
     lines: tuple[Line, ...]
     differences: dict[str, tuple[str, Difference]]  # row -> its best rival, and how far it is above it
     entries: Mapping[str, Sequence[Entry]] = field(default_factory=dict)  # what the lines were computed from
+    mean_of: tuple[str, ...] = ()  # the tests, where this is their mean
 
 
 def make_section(
@@ -70,13 +71,6 @@ def make_section(
     return Section(test, condition, negatives, lines, _differences(lines, [groups], negatives), groups)
 
 
-def ranking(lines: Sequence[Line], metric: str) -> list[str]:
-    """The labels of the best and the second-best row."""
-    sign = -1 if metric in LOWER_IS_BETTER else 1
-    known = [it for it in lines if np.isfinite(it.mean(metric))]
-    return [it.label for it in sorted(known, key=lambda it: -sign * it.mean(metric))][:2]
-
-
 def mean_section(sections: Sequence[Section]) -> Section:
     """The mean over tests of one condition and kind of negatives, seed by seed; objects are drawn in each test."""
     first = sections[0]
@@ -85,10 +79,10 @@ def mean_section(sections: Sequence[Section]) -> Section:
         same = [section.lines[number] for section in sections]
         values = {metric: tuple(np.mean([it.values[metric] for it in same], axis=0).tolist()) for metric in line.values}
         lines.append(Line(line.label, values, tuple(name for it in same for name in it.files), line.is_reference))
-    name = "mean of " + " and ".join(it.test for it in sections)
+    tests = tuple(it.test for it in sections)
     groups = [it.entries for it in sections if it.entries]
     differences = _differences(lines, groups, first.negatives) if groups else {}
-    return Section(name, first.condition, first.negatives, tuple(lines), differences)
+    return Section("mean", first.condition, first.negatives, tuple(lines), differences, mean_of=tests)
 
 
 def _differences(
@@ -129,7 +123,8 @@ def _resampled_difference(ours: Entry, theirs: Entry, negatives: str, draws: Dra
     def difference(weights: Array) -> dict[str, Array]:
         return {HEADLINE: _area(ours, negatives, weights) - _area(theirs, negatives, weights)}
 
-    return over_draws(draws, *_objects([ours], negatives), difference)[HEADLINE]
+    identity_a, identity_b = _objects([ours], negatives)
+    return over_draws(draws, identity_a, identity_b, difference)[HEADLINE]
 
 
 def _objects(entries: Sequence[Entry], negatives: str) -> list[NDArray[np.int64]]:

@@ -1,0 +1,225 @@
+"""The page of a table, as Markdown: what it asks, one table that fits a screen, the command, smaller tables below."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from robustmat.dataset.pairs import NEGATIVES
+from robustmat.files import write_text
+from robustmat.tables.labels import condition_label, row_label
+from robustmat.tables.paper import PAPER_DATA, paper_figures
+from robustmat.tables.values import HEADLINE, LOWER_IS_BETTER, Line, Section
+
+METRIC_LABELS = {
+    "precision": "precision",
+    "recall": "recall",
+    "f1": "F1",
+    "auc_paper": "AUC (paper)",
+    "roc_auc": "ROC AUC",
+    "fpr95": "FPR at 95 %",
+    "match_f1": "match F1",
+}
+BESIDE = ("f1", "auc_paper", "match_f1")  # stand beside the headline metric; the CSV has all
+MOST_ROWS = 25  # of one table; more are split by what the scores know
+GROUPS = {  # what stands behind the plus of a row's name -> the heading of its rows
+    "": "Single pairs",
+    "neighbors": "With the neighbours' scores averaged in",
+    "competition": "With competition between all landmarks of two frames",
+    "frames": "With competition between all landmarks of two frames",
+    "placement": "With box positions and categories as well",
+}
+READING = (
+    "Mean ± standard deviation over seeds, best in bold, reference rows in italics. ROC AUC, F1 and AUC (paper) are of "
+    "single pairs, three matched to one unmatched; match F1 is of one-to-one matches in whole frame pairs. "
+    "Thresholds come from validation data. The CSV beside this page holds all metrics of all rows."
+)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of numbers: one metric in one section."""
+
+    heading: str
+    section: Section
+    metric: str
+    with_deviation: bool = False
+
+
+def write_page(
+    path: Path, table: str, title: str, question: str, sections: Sequence[Section], command: str, amount: str
+) -> Path:
+    """All sections of a table on one page; the first of each condition is the mean over tests where there are several.
+
+    Args:
+        table: whose figures of the paper stand beside ours.
+        amount: seeds and length of the trainings, in a sentence.
+    """
+    same, other = ([it for it in sections if it.negatives == kind] for kind in NEGATIVES)
+    if not same:
+        same, other = other, []
+    parts = [f"# {path.stem}: {title}", f"{question} {_scope(same)}"]
+    groups = list(_groups(same[0]))
+    head, *rest = groups
+    parts.append(_table(_columns(same), head[1], same[0] if same[0].differences else None))
+    parts += [READING, "## Command", f"{amount} Expect the numbers above, within their deviation.", _shell(command)]
+    for heading, rows in rest:
+        parts += [f"## {heading}", _table(_columns(same), rows)]
+    tests = [test for test in dict.fromkeys(it.test for it in same) if test != same[0].test]
+    if len({it.condition for it in same}) > 1:
+        for test in tests:
+            mine = [it for it in same if it.test == test]
+            parts += [f"## {test}", *_split(_columns(mine), groups)]
+    if other:
+        parts += ["## Random negatives", "Unmatched pairs of any two landmarks, not of one category alone."]
+        parts += _split(_columns(other), groups)
+    parts += _beside_paper(table, same)
+    write_text(path, "\n\n".join(parts) + "\n")
+    return path
+
+
+def shown_condition(conditions: Sequence[str]) -> str:
+    """The condition whose other metrics, bars and examples are shown: the paper's medium noise where it is there."""
+    return "paper:16" if "paper:16" in conditions else conditions[-1]
+
+
+def _columns(sections: Sequence[Section]) -> list[Column]:
+    """The headline metric by condition, or by test where there is one condition; other metrics of the first test."""
+    conditions = list(dict.fromkeys(it.condition for it in sections))
+    first = [it for it in sections if it.test == sections[0].test]
+    name = METRIC_LABELS[HEADLINE]
+    if len(conditions) > 1:
+        columns = [Column(f"{name}, {condition_label(it.condition)}", it, HEADLINE, True) for it in first]
+    else:
+        columns = [
+            Column(f"{name}, {heading}" if heading else name, section, HEADLINE, True)
+            for section, heading in zip(sections, _test_headings(sections), strict=True)
+        ]
+    shown = next(it for it in first if it.condition == shown_condition(conditions))
+    suffix = f", {condition_label(shown.condition)}" if len(conditions) > 1 else ""
+    return columns + [Column(METRIC_LABELS[metric] + suffix, shown, metric) for metric in BESIDE]
+
+
+def _groups(section: Section) -> Iterator[tuple[str, list[str]]]:
+    """Row names by what their scores know; reference rows that know more than the table's own rows come last."""
+    own = {_step(line.label) for line in section.lines if not line.is_reference}
+    fitting = [line.label for line in section.lines if _step(line.label) in own]
+    if len(fitting) <= MOST_ROWS:
+        yield "", fitting
+    else:
+        headings = [GROUPS.get(_step(name), "Others") for name in fitting]
+        for heading in dict.fromkeys(headings):
+            yield heading, [name for name, mine in zip(fitting, headings, strict=True) if mine == heading]
+    rest = [line.label for line in section.lines if _step(line.label) not in own]
+    if rest:
+        yield "More reference rows", rest
+
+
+def _step(name: str) -> str:
+    return name.partition("+")[2]
+
+
+def _split(columns: Sequence[Column], groups: Sequence[tuple[str, list[str]]]) -> Iterator[str]:
+    for heading, rows in groups:
+        if heading:
+            yield f"### {heading}"
+        yield _table(columns, rows)
+
+
+def _table(columns: Sequence[Column], rows: Sequence[str], leads: Section | None = None) -> str:
+    """The rows, best first by the first column; `leads` adds how far each is above its best rival."""
+    lines = [{line.label: line for line in column.section.lines} for column in columns]
+    value = {name: lines[0][name].mean(columns[0].metric) for name in rows}
+    order = sorted(rows, key=lambda name: -value[name] if value[name] == value[name] else float("inf"))
+    head = ["method", *(column.heading for column in columns)]
+    if leads:
+        head.append("ROC AUC above the best rival, 95 % interval")
+    cells = [head, ["---"] + ["---:"] * (len(head) - 1)]
+    best = [_best([known[name] for name in rows], column.metric) for known, column in zip(lines, columns, strict=True)]
+    for name in order:
+        label = row_label(name)
+        row = [f"*{label}*" if lines[0][name].is_reference else label]
+        for column, known, leader in zip(columns, lines, best, strict=True):
+            row.append(_cell(known[name], column, name == leader))
+        if leads:
+            row.append(_lead(leads, name))
+        cells.append(row)
+    return "\n".join("| " + " | ".join(row) + " |" for row in cells)
+
+
+def _cell(line: Line, column: Column, is_best: bool) -> str:
+    text = f"{line.mean(column.metric):.3f}"
+    if column.with_deviation and len(line.values[column.metric]) > 1:
+        text += f" ± {line.deviation(column.metric):.3f}"
+    return f"**{text}**" if is_best else text
+
+
+def _best(lines: Sequence[Line], metric: str) -> str:
+    sign = -1 if metric in LOWER_IS_BETTER else 1
+    known = [line for line in lines if line.mean(metric) == line.mean(metric)]
+    return max(known, key=lambda line: sign * line.mean(metric)).label if known else ""
+
+
+def _lead(section: Section, name: str) -> str:
+    if name not in section.differences:
+        return ""
+    rival, lead = section.differences[name]
+    return f"{lead.value:+.3f} [{lead.low:+.3f}, {lead.high:+.3f}] ({row_label(rival)})"
+
+
+def _beside_paper(table: str, sections: Sequence[Section]) -> list[str]:
+    """Our F1 and AUC and the paper's: of the mean where the paper's figures are of no single test."""
+    parts: list[str] = []
+    for condition in dict.fromkeys(it.condition for it in sections):
+        first, *rest = [it for it in sections if it.condition == condition]
+        for section in [first] if _figures(table, first) else rest:
+            figures = _figures(table, section)
+            if not figures:
+                continue
+            cells = [["method", "F1", "the paper's", "AUC (paper)", "the paper's"], ["---", *["---:"] * 4]]
+            for line in section.lines:
+                if line.label in figures:
+                    theirs, ours = figures[line.label], (line.mean("f1"), line.mean("auc_paper"))
+                    numbers = (ours[0], theirs["f1"], ours[1], theirs["auc_paper"])
+                    cells.append([row_label(line.label), *(f"{number:.3f}" for number in numbers)])
+            heading = ", ".join([_short(section), condition_label(condition)])
+            parts += [f"### {heading}", "\n".join("| " + " | ".join(row) + " |" for row in cells)]
+    note = f"The paper's figures are of {PAPER_DATA.get(table, 'other data')}, its own sizes and hours on a GPU."
+    return ["## Beside the paper", f"{note} They are for orientation.", *parts] if parts else []
+
+
+def _figures(table: str, section: Section) -> dict[str, dict[str, float]]:
+    test = "" if section.mean_of else section.test
+    found = {it.label: paper_figures(table, section.condition, it.label, test) for it in section.lines}
+    return {label: figures for label, figures in found.items() if figures}
+
+
+def _scope(sections: Sequence[Section]) -> str:
+    first = sections[0]
+    conditions = list(dict.fromkeys(condition_label(it.condition) for it in sections))
+    tests = f"mean of {' and '.join(first.mean_of)}" if first.mean_of else first.test
+    where = f"Trained on the left, tested on the right: {tests}"
+    return f"{where}; {', '.join(conditions)}; {first.negatives} negatives."
+
+
+def _test_headings(sections: Sequence[Section]) -> list[str]:
+    """`mean` and each test's name, without the training side where all share it; nothing for a test alone."""
+    if len(sections) == 1:
+        return [""]
+    sides = {section.test.partition(" -> ")[0] for section in sections if not section.mean_of}
+    names = [_short(section) for section in sections]
+    return [name.partition(" -> ")[2] or name for name in names] if len(sides) == 1 else names
+
+
+def _short(section: Section) -> str:
+    return "mean" if section.mean_of else section.test
+
+
+def _shell(command: str, width: int = 110) -> str:
+    """The command, broken before options where it is long."""
+    lines = [""]
+    for part in command.replace(" --", "\n--").split("\n"):
+        if lines[-1] and len(lines[-1]) + 1 + len(part) > width:
+            lines.append(part)
+        else:
+            lines[-1] = f"{lines[-1]} {part}".strip()
+    return "```sh\n" + " \\\n    ".join(lines) + "\n```"

@@ -1,0 +1,146 @@
+"""The pages of tables: short enough to read, the mean first, and the same numbers in the CSV beside them."""
+
+import csv
+import re
+from pathlib import Path
+
+import pytest
+
+from robustmat.tables.definitions import TABLES
+from robustmat.tables.labels import QUESTIONS, condition_label, row_label, short_names
+from robustmat.tables.page import METRIC_LABELS, write_page
+from robustmat.tables.plan import make_tests
+from robustmat.tables.values import COLUMNS, Line, Section, mean_section
+from robustmat.tables.write import write_csv
+from small_world import drive, make_boards
+
+RESULTS = Path(__file__).parent.parent / "results"
+METRICS = {label: metric for metric, label in METRIC_LABELS.items()}
+
+
+def line(name: str, *values: float, reference: bool = False) -> Line:
+    return Line(name, dict.fromkeys(COLUMNS, values), (), reference)
+
+
+def section(test: str, condition: str, negatives: str, gain: float = 0.0) -> Section:
+    rows = (line("hardnet", 0.6 + gain, 0.8 + gain), line("robustmat", 0.7, 0.8), line("vgg", 0.5, 0.6, reference=True))
+    return Section(test, condition, negatives, rows, {})
+
+
+def sections(*conditions: str) -> list[Section]:
+    found = []
+    for condition in conditions:
+        for negatives in ("same-class", "random"):
+            both = [section("a -> b", condition, negatives), section("b -> a", condition, negatives, gain=0.1)]
+            found += [mean_section(both), *both]
+    return found
+
+
+def write(folder: Path, known: list[Section], name: str = "main") -> str:
+    return write_page(
+        folder / f"{name}.md", "main", "Title", "Who wins?", known, "robustmat x", "Two seeds."
+    ).read_text()
+
+
+def tables(text: str) -> list[list[list[str]]]:
+    """All Markdown tables of a page, as cells."""
+    blocks = re.findall(r"(?:^\|.*\n?)+", text, re.MULTILINE)
+    return [[[cell.strip() for cell in row.strip("|").split("|")] for row in block.splitlines()] for block in blocks]
+
+
+def test_the_first_table_is_the_mean_over_directions_with_the_best_first_and_bold(tmp_path: Path) -> None:
+    text = write(tmp_path, sections("clean", "paper:16"))
+    assert text.index("Who wins?") < text.index("| method") < text.index("robustmat x")
+    first = tables(text)[0]
+    assert first[0][:3] == ["method", "ROC AUC, clean", "ROC AUC, 16 dB"]
+    assert [row[0] for row in first[2:]] == ["HardNet", "RobustMat", "*VGG*"]
+    assert first[2][1] == "**0.750 ± 0.141**"  # seeds 0.65 and 0.85: the mean of two directions, seed by seed
+    assert first[4][1] == "0.550 ± 0.071"
+    assert "## a -> b" in text
+    assert "## Random negatives" in text
+
+
+def test_one_condition_shows_its_tests_side_by_side(tmp_path: Path) -> None:
+    head = tables(write(tmp_path, sections("paper:16")))[0][0]
+    assert head[1:4] == ["ROC AUC, mean", "ROC AUC, a -> b", "ROC AUC, b -> a"]
+
+
+def test_a_test_alone_needs_no_mean_and_ours_stand_beside_the_papers_figures(tmp_path: Path) -> None:
+    text = write(tmp_path, [section("a -> b", "paper:16", "same-class")])
+    assert tables(text)[0][0][1] == "ROC AUC"
+    beside = tables(text)[-1]
+    assert ["RobustMat", "0.750", "0.914", "0.750", "0.849"] in beside
+
+
+def test_long_tables_are_split_by_what_scores_know(tmp_path: Path) -> None:
+    rows = [line(f"{name}{step}", 0.5) for step in ("", "+competition", "+placement") for name in "abcdefghij"]
+    extra = line("vgg+neighbors", 0.5, reference=True)
+    found = tables(write(tmp_path, [Section("a -> b", "clean", "same-class", (*rows, extra), {})]))
+    assert [len(table) - 2 for table in found] == [10, 10, 10, 1]
+
+
+def test_the_csv_holds_every_mean_and_deviation_once(tmp_path: Path) -> None:
+    known = sections("clean", "paper:16")
+    lines = list(csv.DictReader(write_csv(tmp_path / "main.csv", known).open()))
+    assert len(lines) == 2 * 2 * 3 * 3  # conditions, negatives, tests and their mean, rows
+    found = next(it for it in lines if (it["test"], it["condition"], it["method"]) == ("mean", "clean", "robustmat"))
+    assert (found["roc_auc"], found["roc_auc_deviation"], found["seeds"]) == ("0.7500", "0.0707", "2")
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_table_asks_a_question_and_its_rows_have_labels_of_their_own(name: str) -> None:
+    assert QUESTIONS[name].endswith("?")
+    labels = [row_label(row.label) for row in TABLES[name].rows]
+    assert len(set(labels)) == len(labels)
+    assert not [label for label, row in zip(labels, TABLES[name].rows, strict=True) if label == row.label]
+
+
+def test_names_are_short_where_that_tells_tests_apart() -> None:
+    kitti = [drive(make_boards(4, k), name=f"2011_09_26_drive_{k:04}", world=f"w{k}", frames=3) for k in (2, 13)]
+    towns = [drive(make_boards(4, k), name=f"t{k}", world=f"t{k}", frames=3) for k in range(6)]
+    assert short_names(make_tests(kitti[:1], [], kitti[1:], both_ways=True)) == ["0002 -> 0013", "0013 -> 0002"]
+    assert short_names(make_tests(towns[:3], [], kitti)) == ["3 drives -> 0002+0013"]
+    assert short_names(make_tests(towns[:3], [], towns[3:], both_ways=True)) == [
+        "t0+t1+t2 -> t3+t4+t5",
+        "t3+t4+t5 -> t0+t1+t2",
+    ]
+    assert [condition_label(name) for name in ("paper:16", "rain:3", "clean")] == ["16 dB", "rain:3", "clean"]
+
+
+def test_committed_results_are_one_page_and_one_csv_each_and_small() -> None:
+    files = [path for path in RESULTS.rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) < 2_000_000
+    assert {path.suffix for path in files} == {".md", ".csv"}
+    assert {path.stem for path in files if path.suffix == ".md"} == {
+        path.stem for path in files if path.suffix == ".csv"
+    }
+
+
+@pytest.mark.parametrize("page", sorted(RESULTS.glob("*.md")), ids=lambda path: path.stem)
+def test_committed_pages_fit_a_screen_and_say_what_their_csv_says(page: Path) -> None:
+    text = page.read_text()
+    known = {}
+    for row in csv.DictReader(page.with_suffix(".csv").open()):
+        known[row["test"], row["condition"], row["negatives"], row_label(row["method"])] = row
+    conditions = list(dict.fromkeys(condition for _, condition, _, _ in known))
+    tests = list(dict.fromkeys(test for test, _, _, _ in known))
+    for table in tables(text):
+        assert len(table) - 2 <= 25
+        assert len(table[0]) <= 9
+    checked = 0
+    head, _, *rows = tables(text)[0]
+    for column, heading in enumerate(head[1:], start=1):
+        metric, _, rest = heading.partition(", ")
+        where = [(tests[0], condition) for condition in conditions if condition_label(condition) == rest]
+        where = (
+            where
+            or [(test, conditions[0]) for test in tests if rest and test.endswith(rest)]
+            or [(tests[0], conditions[0])]
+        )
+        for row in rows:
+            expected = known[*where[0], "same-class", row[0].strip("*")]
+            shown = row[column].strip("*").split(" ± ")
+            assert float(shown[0]) == pytest.approx(float(expected[METRICS[metric]]), abs=6e-4)
+            checked += 1
+    assert checked > 20
+    assert "```sh\nrobustmat reproduce" in text
