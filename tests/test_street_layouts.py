@@ -125,8 +125,8 @@ def test_the_truth_stands_beside_the_layout(layout):
     assert truth["frames"][1]["landmarks"] == [seen.to_json() for seen in short_drive().truth(1)]
 
 
-def test_every_layout_that_is_read_is_written():
-    assert WRITERS.keys() == SOURCES.keys()
+def test_every_layout_that_is_written_can_be_read():
+    assert WRITERS.keys() <= SOURCES.keys()
 
 
 def test_opening_reads_no_picture_and_no_scan(layout, tmp_path):

@@ -1,206 +1,138 @@
-"""`robustmat prepare`: a drive on disk becomes a landmark data set."""
+"""`robustmat prepare`: a drive on disk becomes a landmark data set.
 
+Every reader of `robustmat.sources.SOURCES` is a verb: its parameters are the options, its docstring their help. What
+all of them share (`prepare_drive`) is written once.
+"""
+
+import inspect
+import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from types import UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import typer
+from typer.core import TyperGroup
 
 from robustmat.cli.checks import output_folder
 
 if TYPE_CHECKING:
     from robustmat.sources import Drive
 
+
+class SourceVerbs(TyperGroup):
+    """The commands of this group and one for every reader; readers are imported when one is asked for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        from robustmat.sources import SOURCES
+
+        return [*SOURCES, *super().list_commands(ctx)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        from robustmat.sources import SOURCES
+
+        if cmd_name not in SOURCES:
+            return super().get_command(ctx, cmd_name)
+        single = typer.Typer(add_completion=False, rich_markup_mode="markdown", pretty_exceptions_enable=False)
+        single.command(cmd_name)(verb_of(SOURCES[cmd_name]))
+        return typer.main.get_command(single)
+
+
 app = typer.Typer(
+    cls=SourceVerbs,
     no_args_is_help=True,
     help="Turn a drive on disk into a landmark data set. docs/data-layouts.md shows the tree of each layout.",
 )
 
-Root = Annotated[Path, typer.Argument(help="The folder that holds the layout's folders.", show_default=False)]
-Out = Annotated[Path, typer.Option(callback=output_folder, help="Where the data set goes.", show_default=False)]
-Semantics = Annotated[
-    Path | None,
-    typer.Option(help="Folder of label maps (Cityscapes train ids, 19 for windows), named as the images."),
-]
+Out = Annotated[Path | None, typer.Option(callback=output_folder, help="Where the data set goes.", show_default=False)]
 Corrections = Annotated[Path | None, typer.Option(help="JSON file that excludes, merges or splits identities.")]
 Name = Annotated[str | None, typer.Option(help="What to call the drive; by default what its layout calls it.")]
 World = Annotated[
     str | None, typer.Option(help="Drives with the same world share coordinates and give pairs across drives.")
 ]
 CopyImages = Annotated[bool, typer.Option(help="Copy the images into the data set instead of pointing to them.")]
-First = Annotated[int | None, typer.Option(help="Leave out images before this time (as files are named).")]
-Last = Annotated[int | None, typer.Option(help="Leave out images after this time.")]
+RectifyTo = Annotated[
+    Path | None,
+    typer.Option(
+        callback=output_folder, help="Only write the images there, as the reader gives them, to label them, and stop."
+    ),
+]
 
 
-@app.command("kitti-raw")
-def kitti_raw(
-    root: Root,
-    date: Annotated[str, typer.Option(help="For example 2011_09_26.", show_default=False)],
-    drive: Annotated[str, typer.Option(help="For example 0013.", show_default=False)],
-    out: Out,
-    camera: Annotated[int, typer.Option(help="0 and 1 are grey, 2 and 3 colour.")] = 2,
-    semantics: Semantics = None,
-    origin: Annotated[
-        tuple[float, float, float] | None,
-        typer.Option(help="LATITUDE LONGITUDE ALTITUDE of the world's origin; drives with the same share a world."),
-    ] = None,
+@app.callback()
+def group() -> None:
+    pass
+
+
+def prepare_drive(
+    drive: "Drive",
+    out: Out = None,
     corrections: Corrections = None,
     copy_images: CopyImages = False,
     name: Name = None,
     world: World = None,
+    rectify_to: RectifyTo = None,
 ) -> None:
-    """A drive of the KITTI raw data ("synced and rectified")."""
-    from robustmat.sources import open_kitti_raw
-
-    opened = open_kitti_raw(root, date, drive, camera=camera, semantics=semantics, origin=origin)
-    _prepare(_renamed(opened, name, world), out, corrections, copy_images)
-
-
-@app.command("kitti-odometry")
-def kitti_odometry(
-    root: Root,
-    sequence: Annotated[str, typer.Option(help="For example 00.", show_default=False)],
-    out: Out,
-    camera: Annotated[int | None, typer.Option(help="0 to 3; the first that is there.")] = None,
-    semantics: Semantics = None,
-    corrections: Corrections = None,
-    copy_images: CopyImages = False,
-    name: Name = None,
-    world: World = None,
-) -> None:
-    """A sequence of the KITTI odometry benchmark."""
-    from robustmat.sources import open_kitti_odometry
-
-    opened = open_kitti_odometry(root, sequence, camera=camera, semantics=semantics)
-    _prepare(_renamed(opened, name, world), out, corrections, copy_images)
-
-
-@app.command("oxford")
-def oxford(
-    root: Annotated[
-        Path, typer.Argument(help="The drive's folder, with stereo/, velodyne_left/, gps/, gt/.", show_default=False)
-    ],
-    out: Annotated[
-        Path | None, typer.Option(callback=output_folder, help="Where the data set goes.", show_default=False)
-    ] = None,
-    camera: Annotated[
-        str, typer.Option(help="stereo/centre, stereo/left, stereo/right, mono_left, mono_right or mono_rear.")
-    ] = "stereo/centre",
-    lidar: Annotated[
-        str | None, typer.Option(help="velodyne_left or velodyne_right; the first that is there. Raw scans win.")
-    ] = None,
-    poses: Annotated[
-        str | None, typer.Option(help="rtk, ins, radar (ground-truth odometry) or vo; the first that is there.")
-    ] = None,
-    models: Annotated[
-        Path | None, typer.Option(help="Folder of camera models; models/ in the drive's folder or beside it.")
-    ] = None,
-    extrinsics: Annotated[
-        Path | None, typer.Option(help="Folder of extrinsics; extrinsics/ in the drive's folder or beside it.")
-    ] = None,
-    semantics: Annotated[
-        Path | None,
-        typer.Option(help="Folder of label maps of the *rectified* images, named as them; semantics/CAMERA/ if there."),
-    ] = None,
-    rectified: Annotated[bool, typer.Option(help="The images are demosaiced and undistorted already.")] = False,
-    rectify_to: Annotated[
-        Path | None,
-        typer.Option(
-            callback=output_folder,
-            help="Only write the demosaiced, undistorted images there, to label them, and stop.",
-        ),
-    ] = None,
-    first: First = None,
-    last: Last = None,
-    origin: Annotated[
-        tuple[float, float, float] | None,
-        typer.Option(help="NORTHING EASTING DOWN of the world's origin; drives with the same share a world."),
-    ] = None,
-    corrections: Corrections = None,
-    copy_images: CopyImages = False,
-    name: Name = None,
-    world: World = None,
-) -> None:
-    """A drive of Oxford Radar RobotCar (or RobotCar): mosaics, Velodyne scans, INS or odometry poses.
-
-    Camera models and extrinsics come with the development kit. Without label maps yet, begin with --rectify-to DIR.
-    """
+    """What every reader's verb does with its drive; these options are added to the reader's own."""
     from robustmat.errors import InputError
-    from robustmat.sources import open_oxford
 
-    opened = open_oxford(
-        root,
-        camera=camera,
-        lidar=lidar,
-        poses=poses,
-        origin=origin,
-        models=models,
-        extrinsics=extrinsics,
-        semantics=semantics,
-        rectified=rectified,
-        first=first,
-        last=last,
-    )
     if rectify_to is not None:
-        _write_images(opened, rectify_to)
+        _write_images(drive, rectify_to)
     elif out is None:
         raise InputError("say where the data set goes with --out, or write rectified images with --rectify-to")
     else:
-        _prepare(_renamed(opened, name, world), out, corrections, copy_images)
+        _prepare(_renamed(drive, name, world), out, corrections, copy_images)
 
 
-@app.command("boreas")
-def boreas(
-    root: Annotated[
-        Path, typer.Argument(help="The sequence's folder, with camera/, lidar/, applanix/, calib/.", show_default=False)
-    ],
-    out: Out,
-    semantics: Annotated[
-        Path | None,
-        typer.Option(help="Folder of label maps (Cityscapes train ids, 19 for windows); semantics/camera/ if there."),
-    ] = None,
-    first: First = None,
-    last: Last = None,
-    corrections: Corrections = None,
-    copy_images: CopyImages = False,
-    name: Name = None,
-    world: World = None,
-) -> None:
-    """A sequence of Boreas. All sequences share one world, so they give pairs across days."""
-    from robustmat.sources import open_boreas
+def verb_of(open_drive: "Callable[..., Drive]") -> Callable[..., None]:
+    """A command with the reader's parameters and those of `prepare_drive`."""
+    text, notes = read_docstring(inspect.getdoc(open_drive) or "")
+    hints = get_type_hints(open_drive)
+    own = [
+        _parameter(parameter, hints[name], notes.get(name, ""), is_argument=place == 0)
+        for place, (name, parameter) in enumerate(inspect.signature(open_drive).parameters.items())
+    ]
+    shared = list(inspect.signature(prepare_drive).parameters.values())[1:]
 
-    opened = open_boreas(root, semantics=semantics, first=first, last=last)
-    _prepare(_renamed(opened, name, world), out, corrections, copy_images)
+    def verb(**values: Any) -> None:
+        drive = open_drive(**{parameter.name: values.pop(parameter.name) for parameter in own})
+        prepare_drive(drive, **values)
+
+    parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in (*own, *shared)]
+    verb.__doc__ = text
+    verb.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    verb.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return verb
 
 
-@app.command("folder")
-def folder(
-    root: Annotated[Path, typer.Argument(help="The folder that holds images/.", show_default=False)],
-    out: Out,
-    semantics: Annotated[
-        Path | None,
-        typer.Option(help="Folder of label maps (Cityscapes train ids, 19 for windows); masks/ if there."),
-    ] = None,
-    corrections: Corrections = None,
-    copy_images: CopyImages = False,
-    name: Name = None,
-    world: World = None,
-) -> None:
-    """Your own frames: images/ and as much beside it as you have.
+def read_docstring(text: str) -> tuple[str, dict[str, str]]:
+    """What stands before `Args:`, and each argument's explanation, its lines joined."""
+    before, _, args = text.partition("\nArgs:\n")
+    notes: dict[str, str] = {}
+    name = ""
+    for line in args.splitlines():
+        head = re.fullmatch(r" {4}(\w+): (.*)", line)
+        if head:
+            name = head[1]
+            notes[name] = head[2]
+        elif name and line.strip():
+            notes[name] += f" {line.strip()}"
+    return before.strip(), notes
 
-    boxes/NAME.json, boxes.json (COCO) or masks/NAME.png say where the landmarks are. camera.json (fx, fy, cx, cy,
-    T_camera_lidar), poses.txt (TUM or KITTI, camera to world) and lidar/NAME.bin (float32 x, y, z, reflectance) give
-    them identities; without these they can be matched, not evaluated or trained on.
-    """
-    from robustmat.sources import open_folder
 
-    opened = open_folder(root, semantics=semantics)
-    _prepare(_renamed(opened, name, world), out, corrections, copy_images)
+def _parameter(parameter: inspect.Parameter, hint: Any, note: str, is_argument: bool) -> inspect.Parameter:
+    """As typer reads it; where a reader takes a path or a string, the command line gives a path."""
+    if get_origin(hint) in (Union, UnionType) and {Path, str} <= set(get_args(hint)):
+        hint = Path | None if type(None) in get_args(hint) else Path
+    required = parameter.default is inspect.Parameter.empty
+    info = typer.Argument if is_argument else typer.Option
+    return parameter.replace(annotation=Annotated[hint, info(help=note, show_default=not required)])
 
 
 @app.command("warped")
 def warped(
     root: Annotated[Path, typer.Argument(help="The folder that holds images/, or the images.", show_default=False)],
-    out: Out,
+    out: Annotated[Path, typer.Option(callback=output_folder, help="Where the data set goes.", show_default=False)],
     semantics: Annotated[
         Path | None,
         typer.Option(help="Folder of label maps (Cityscapes train ids, 19 for windows); ROOT/semantics by default."),

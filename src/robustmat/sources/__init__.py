@@ -1,6 +1,7 @@
 """Readers of drives on disk: each turns one folder layout into lazy `Frame`s.
 
-A new layout is one module with an `open_...` function that returns a `Drive`, and one line in `SOURCES`.
+A new layout is one module with a function that returns a `Drive`, and one line in `SOURCES`. `robustmat prepare` makes
+a verb of every entry: the function's parameters are its options, the `Args:` section of its docstring is their help.
 """
 
 from collections.abc import Callable

@@ -45,7 +45,14 @@ Readings = dict[int, Array]  # a line of a pose file [13] by its time
 def open_boreas(
     root: Path | str, *, semantics: Path | str | None = None, first: int | None = None, last: int | None = None
 ) -> Drive:
-    """The frames of one sequence: `open_boreas("boreas-2021-09-02-11-42")`; `first` and `last` are times."""
+    """A sequence of Boreas. All sequences share one world, so they give pairs across days.
+
+    Args:
+        root: The sequence's folder, with camera/, lidar/, applanix/, calib/.
+        semantics: Folder of label maps named as the images; semantics/camera/ if there.
+        first: Leave out images before this time (as files are named).
+        last: Leave out images after this time.
+    """
     root = Path(root)
     _check_sequence(root)
     images = between(numbered_files(root / "camera", IMAGE_SUFFIXES, "Boreas images"), first, last)

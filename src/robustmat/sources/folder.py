@@ -25,7 +25,16 @@ from robustmat.types import Frame, Landmark
 
 
 def open_folder(root: Path | str, *, semantics: Path | str | None = None) -> Drive:
-    """The frames of a folder; see the top of this module for what may be in it."""
+    """Your own frames: images/ and as much beside it as you have.
+
+    boxes/NAME.json, boxes.json (COCO) or masks/NAME.png say where the landmarks are. camera.json (fx, fy, cx, cy,
+    T_camera_lidar), poses.txt (TUM or KITTI, camera to world) and lidar/NAME.bin (float32 x, y, z, reflectance) give
+    them identities; without these they can be matched, not evaluated or trained on.
+
+    Args:
+        root: The folder that holds images/.
+        semantics: Folder of label maps named as the images; masks/ if there.
+    """
     root = Path(root)
     images = named_files(root / "images", IMAGE_SUFFIXES, "images")
     masks = _optional(Path(semantics) if semantics else root / "masks", ".png", "masks", images, bool(semantics))

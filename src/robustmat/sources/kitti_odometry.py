@@ -36,7 +36,14 @@ def open_kitti_odometry(
     camera: int | None = None,
     semantics: Path | str | None = None,
 ) -> Drive:
-    """The frames of one sequence; without `camera`, the first camera whose images are there."""
+    """A sequence of the KITTI odometry benchmark.
+
+    Args:
+        root: The folder that holds sequences/ and poses/.
+        sequence: For example 00.
+        camera: 0 to 3; the first whose images are there.
+        semantics: Folder of label maps named as the images; semantics_N beside the images if there.
+    """
     root = Path(root)
     sequence = sequence.zfill(2)
     folder = root / "sequences" / sequence

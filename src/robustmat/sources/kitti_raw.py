@@ -47,7 +47,16 @@ def open_kitti_raw(
     semantics: Path | str | None = None,
     origin: Origin | None = None,
 ) -> Drive:
-    """The frames of one drive: `open_kitti_raw("kitti", "2011_09_26", "0013")`."""
+    """A drive of the KITTI raw data ("synced and rectified").
+
+    Args:
+        root: The folder that holds the folders of dates.
+        date: For example 2011_09_26.
+        drive: For example 0013.
+        camera: 0 and 1 are grey, 2 and 3 colour.
+        semantics: Folder of label maps named as the images; semantics_NN/data beside the images if there.
+        origin: LATITUDE LONGITUDE ALTITUDE of the world's origin; drives with the same share a world.
+    """
     folder = _drive_folder(Path(root), date, drive)
     images = numbered_files(folder / f"image_{camera:02d}/data", IMAGE_SUFFIXES, f"images of camera {camera}")
     labels = semantics_files(Path(semantics) if semantics else None, folder / f"semantics_{camera:02d}/data")

@@ -50,7 +50,23 @@ def open_oxford(
     first: int | None = None,
     last: int | None = None,
 ) -> Drive:
-    """The frames of one drive; `models` and `extrinsics` are looked for in the drive's folder and beside it."""
+    """A drive of Oxford Radar RobotCar (or RobotCar): mosaics, Velodyne scans, INS or odometry poses.
+
+    Camera models and extrinsics come with the development kit. Without label maps yet, begin with --rectify-to DIR.
+
+    Args:
+        root: The drive's folder, with stereo/, velodyne_left/, gps/, gt/.
+        camera: stereo/centre, stereo/left, stereo/right, mono_left, mono_right or mono_rear.
+        lidar: velodyne_left or velodyne_right; the first that is there. Raw scans win.
+        poses: rtk, ins, radar (ground-truth odometry) or vo; the first that is there.
+        origin: NORTHING EASTING DOWN of the world's origin; drives with the same share a world.
+        models: Folder of camera models; models/ in the drive's folder or beside it.
+        extrinsics: Folder of extrinsics; extrinsics/ in the drive's folder or beside it.
+        semantics: Folder of label maps of the *rectified* images, named as them; semantics/CAMERA/ if there.
+        rectified: The images are demosaiced and undistorted already.
+        first: Leave out images before this time (as files are named).
+        last: Leave out images after this time.
+    """
     root = Path(root)
     lens = find_lens(camera)
     images = between(numbered_files(root / camera, IMAGE_SUFFIXES, f"images of {camera}"), first, last)
