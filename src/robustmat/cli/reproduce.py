@@ -87,7 +87,7 @@ def reproduce(
         from robustmat.tables.reproduce import Settings, Workspace
         from robustmat.tables.reproduce import reproduce as run
     except ModuleNotFoundError as missing:
-        raise ConfigError(f"this needs '{missing.name}': pip install 'robustmat[train,baselines]'") from None
+        raise ConfigError(f"this needs '{missing.name}': pip install 'robustmat[train]'") from None
 
     if threads:
         torch.set_num_threads(threads)

@@ -47,7 +47,7 @@ def triplets(distance: Tensor, batch: LabelledPatches, negatives_share: float) -
 def sample_negatives(batch: LabelledPatches, share: float) -> Tensor:
     """A share of the unmatched pairs [N, N], drawn anew at every step, for a loss that takes the hardest of them.
 
-    The hardest of all is mostly a twin out of the same row of poles, by whom nothing but a collapse can be learned.
+    The hardest of all is mostly an equal pole of the same row, and training on it collapses.
     """
     chance = torch.rand(batch.unmatched.shape, device=batch.unmatched.device)
     drawn = batch.unmatched & (chance < share)

@@ -184,8 +184,8 @@ class RobustMat(Network):
         return Embeddings(vertex, graph, placement, graph_evolved=graph_evolved)
 
     def handcrafted_weights(self) -> list[nn.Parameter]:
-        """How much each descriptor that nothing learned counts, in r and in the joint diffusion, and in r what is
-        learned beside them."""
+        """How much each hand-crafted descriptor counts, in r and in the joint diffusion, and in r what is learned
+        beside them."""
         beside = [self.trust] if self.config.vertex.handcrafted and self.config.score != "graph" else []
         return [*(module.power for module in self.modules() if isinstance(module, Likeness)), *beside]
 

@@ -50,7 +50,7 @@ class VertexConfig(Config):
 
     @property
     def handcrafted(self) -> dict[str, int]:
-        """The descriptors that nothing learned, and how many numbers each has."""
+        """The hand-crafted descriptors, and how many numbers each has."""
         return handcrafted_sizes(self.orientations, self.colours)
 
 
