@@ -1,5 +1,6 @@
 """Leads in a table: the objects are the sample, and more training seeds do not make more objects."""
 
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -26,12 +27,11 @@ def entry(label: str, seed: int, gain: float, leave_out: int = 0) -> Entry:
     matched = first == second
     score = matched + difficulty[first] + gain * matched * (first % 2)
     count = len(first)
-    pairs = PairTruth(
-        np.zeros(count, np.int64), matched, *(np.zeros(count, np.int64) for _ in range(4)), first, second,
-        np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros((count, 4)), np.zeros((count, 4)),
-    )  # fmt: skip
-    row = MethodRow(label, 0.5, score, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE)
-    truths = FrameTruths(np.zeros((0, 2), np.int64), NONE, NONE)
+    known = {"negatives": np.zeros(count, np.int64), "label": matched, "identity_a": first, "identity_b": second}
+    pairs = PairTruth(**{field.name: known.get(field.name, np.zeros(count, np.int64)) for field in fields(PairTruth)})
+    told = {"name": label, "threshold": 0.5, "score": score}
+    row = MethodRow(**{field.name: told.get(field.name, NONE) for field in fields(MethodRow)})  # type: ignore[arg-type]
+    truths = FrameTruths(**{field.name: NONE for field in fields(FrameTruths)})
     return Entry(label, seed, Path(f"{label}-{seed}.npz"), row, Predictions({}, (), pairs, truths, (row,)))
 
 
