@@ -19,7 +19,7 @@ METRICS = {label: metric for metric, label in METRIC_LABELS.items()}
 
 
 def line(name: str, *values: float, reference: bool = False) -> Line:
-    return Line(name, dict.fromkeys(COLUMNS, values), (), reference)
+    return Line(name, dict.fromkeys(COLUMNS, values), reference)
 
 
 def section(test: str, condition: str, negatives: str, gain: float = 0.0) -> Section:

@@ -58,13 +58,6 @@ class Table:
     references: bool = True
 
 
-def _with_config(row: Row, config: str) -> Row:
-    """Rows that train `street` from nothing start from the given training configuration instead."""
-    if row.training.config != "street":
-        return row
-    return replace(row, training=replace(row.training, config=config))
-
-
 def make_row(name: str, config: str = "street") -> Row:
     """A row by its name: `hardnet`, `hardnet+neighbors`, `hardnet-context`, `robustmat` (the paper's score),
     `robustmat-gcn+frames`, `robustmat-no-context`, `street` (fine-tuned), `street+placement`."""
@@ -75,6 +68,13 @@ def make_row(name: str, config: str = "street") -> Row:
     method, _ = split_name(head.removesuffix(CONTEXT) + plus + evidence)
     changes = {"model": {"patch": {"context": 3.0}}} if head.endswith(CONTEXT) else {}
     return Row(name, Training(head, method, changes), evidence or PAIR)
+
+
+def _with_config(row: Row, config: str) -> Row:
+    """Rows that train `street` from nothing start from the given training configuration instead."""
+    if row.training.config != "street":
+        return row
+    return replace(row, training=replace(row.training, config=config))
 
 
 def _ablation(label: str, **changes: Any) -> Row:

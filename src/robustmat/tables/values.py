@@ -37,7 +37,6 @@ class Line:
 
     label: str
     values: dict[str, tuple[float, ...]]
-    files: tuple[str, ...]
     is_reference: bool = False
 
     def mean(self, metric: str) -> float:
@@ -78,7 +77,7 @@ def mean_section(sections: Sequence[Section]) -> Section:
     for number, line in enumerate(first.lines):
         same = [section.lines[number] for section in sections]
         values = {metric: tuple(np.mean([it.values[metric] for it in same], axis=0).tolist()) for metric in line.values}
-        lines.append(Line(line.label, values, tuple(name for it in same for name in it.files), line.is_reference))
+        lines.append(Line(line.label, values, line.is_reference))
     tests = tuple(it.test for it in sections)
     groups = [it.entries for it in sections if it.entries]
     differences = _differences(lines, groups, first.negatives) if groups else {}
@@ -149,8 +148,7 @@ def _line(label: str, group: Sequence[Entry], negatives: str, is_reference: bool
         found |= match_metrics(entry.row, entry.predictions.frame_pairs)
         for metric in COLUMNS:
             values[metric].append(found[metric])
-    files = tuple(it.path.name for it in group)
-    return Line(label, {metric: tuple(it) for metric, it in values.items()}, files, is_reference)
+    return Line(label, {metric: tuple(it) for metric, it in values.items()}, is_reference)
 
 
 def _chosen(predictions: Predictions, negatives: str) -> NDArray[np.int64]:
