@@ -2,10 +2,12 @@
 
 import csv
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from robustmat.evaluation.bootstrap import Difference
 from robustmat.tables.definitions import TABLES
 from robustmat.tables.labels import QUESTIONS, condition_label, row_label, short_names
 from robustmat.tables.page import METRIC_LABELS, write_page
@@ -77,6 +79,16 @@ def test_long_tables_are_split_by_what_scores_know(tmp_path: Path) -> None:
     extra = line("vgg+neighbors", 0.5, reference=True)
     found = tables(write(tmp_path, [Section("a -> b", "clean", "same-class", (*rows, extra), {})]))
     assert [len(table) - 2 for table in found] == [10, 10, 10, 1]
+
+
+def test_leads_are_of_the_shown_condition_with_their_intervals(tmp_path: Path) -> None:
+    plain = [section("a -> b", condition, "same-class") for condition in ("clean", "paper:16")]
+    leads = [{"robustmat": ("hardnet", Difference(gain, gain - 0.02, gain + 0.03))} for gain in (0.2, 0.05)]
+    known = [replace(one, differences=lead) for one, lead in zip(plain, leads, strict=True)]
+    text = write(tmp_path, known)
+    assert "| lead over the best rival, 16 dB |" in text
+    assert "| +0.050 [+0.030, +0.080] (HardNet) |" in text
+    assert "lead" not in write(tmp_path, plain).lower().replace("leads to", "")
 
 
 def test_the_csv_holds_every_mean_and_deviation_once(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from robustmat.evaluation.predictions import FrameTruths, MethodRow, PairTruth, Predictions
-from robustmat.tables.values import Entry, compare_entries
+from robustmat.tables.values import Entry, compare_entries, make_section
 
 OBJECTS, SIGHTINGS = 24, 40
 NONE = np.zeros(0, np.int64)
@@ -74,3 +74,17 @@ def test_different_streets_are_drawn_apart() -> None:
 
 def _rest(known: Entry) -> tuple[Path, MethodRow, Predictions]:
     return known.path, known.row, known.predictions
+
+
+def test_a_row_is_compared_with_the_best_other_method_that_knows_as_much() -> None:
+    gains = {"hardnet": 0.0, "vgg": 0.5, "vgg+placement": 1.0, "hardnet+competition": 0.2, "street+frames": 0.8}
+    entries = [entry(name, 0, gain) for name, gain in gains.items()]
+    rivals = {
+        name: rival for name, (rival, _) in make_section("a", "clean", "same-class", entries, ()).differences.items()
+    }
+    assert rivals == {
+        "hardnet": "vgg",
+        "vgg": "hardnet",
+        "hardnet+competition": "street+frames",
+        "street+frames": "hardnet+competition",
+    }

@@ -33,6 +33,10 @@ READING = (
     "single pairs, three matched to one unmatched; match F1 is of one-to-one matches in whole frame pairs. "
     "Thresholds come from validation data. The CSV beside this page holds all metrics of all rows."
 )
+LEADS = (
+    "A lead is in ROC AUC, over the best row of another method that knows as much, with a 95 % interval by a paired "
+    "bootstrap over objects."
+)
 
 
 @dataclass(frozen=True)
@@ -60,10 +64,16 @@ def write_page(
     parts = [f"# {path.stem}: {title}", f"{question} {_scope(same)}"]
     groups = list(_groups(same[0]))
     head, *rest = groups
-    parts.append(_table(_columns(same), head[1], same[0] if same[0].differences else None))
-    parts += [READING, "## Command", f"{amount} Expect the numbers above, within their deviation.", _shell(command)]
+    leads = _shown(same)
+    parts.append(_table(_columns(same), head[1], leads))
+    parts += [
+        f"{READING} {LEADS}" if leads.differences else READING,
+        "## Command",
+        f"{amount} Expect the numbers above, within their deviation.",
+        _shell(command),
+    ]
     for heading, rows in rest:
-        parts += [f"## {heading}", _table(_columns(same), rows)]
+        parts += [f"## {heading}", _table(_columns(same), rows, leads)]
     tests = [test for test in dict.fromkeys(it.test for it in same) if test != same[0].test]
     if len({it.condition for it in same}) > 1:
         for test in tests:
@@ -82,6 +92,12 @@ def shown_condition(conditions: Sequence[str]) -> str:
     return "paper:16" if "paper:16" in conditions else conditions[-1]
 
 
+def _shown(sections: Sequence[Section]) -> Section:
+    """The first test, or the mean over tests, under the condition that is shown."""
+    condition = shown_condition(list(dict.fromkeys(it.condition for it in sections)))
+    return next(it for it in sections if (it.test, it.condition) == (sections[0].test, condition))
+
+
 def _columns(sections: Sequence[Section]) -> list[Column]:
     """The headline metric by condition, or by test where there is one condition; other metrics of the first test."""
     conditions = list(dict.fromkeys(it.condition for it in sections))
@@ -94,7 +110,7 @@ def _columns(sections: Sequence[Section]) -> list[Column]:
             Column(f"{name}, {heading}" if heading else name, section, HEADLINE, True)
             for section, heading in zip(sections, _test_headings(sections), strict=True)
         ]
-    shown = next(it for it in first if it.condition == shown_condition(conditions))
+    shown = _shown(sections)
     suffix = f", {condition_label(shown.condition)}" if len(conditions) > 1 else ""
     return columns + [Column(METRIC_LABELS[metric] + suffix, shown, metric) for metric in BESIDE]
 
@@ -126,13 +142,14 @@ def _split(columns: Sequence[Column], groups: Sequence[tuple[str, list[str]]]) -
 
 
 def _table(columns: Sequence[Column], rows: Sequence[str], leads: Section | None = None) -> str:
-    """The rows, best first by the first column; `leads` adds how far each is above its best rival."""
+    """The rows, best first by the first column; `leads` adds how far each is above its best rival, if it knows."""
+    leads = leads if leads and leads.differences else None
     lines = [{line.label: line for line in column.section.lines} for column in columns]
     value = {name: lines[0][name].mean(columns[0].metric) for name in rows}
     order = sorted(rows, key=lambda name: -value[name] if value[name] == value[name] else float("inf"))
     head = ["method", *(column.heading for column in columns)]
     if leads:
-        head.append("ROC AUC above the best rival, 95 % interval")
+        head.append(f"lead over the best rival, {condition_label(leads.condition)}")
     cells = [head, ["---"] + ["---:"] * (len(head) - 1)]
     best = [_best([known[name] for name in rows], column.metric) for known, column in zip(lines, columns, strict=True)]
     for name in order:

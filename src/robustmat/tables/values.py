@@ -157,7 +157,17 @@ def _chosen(predictions: Predictions, negatives: str) -> NDArray[np.int64]:
 
 
 def _best_rival(line: Line, lines: Sequence[Line]) -> str | None:
-    """The best other row; a method and itself with a step on top are no rivals of each other."""
-    name = line.label.partition("+")[0]
-    others = [it for it in lines if it.label.partition("+")[0] != name and np.isfinite(it.mean(HEADLINE))]
-    return max(others, key=lambda it: it.mean(HEADLINE)).label if others else None
+    """The best row of another method whose scores know as much: single pairs, all landmarks, or boxes as well."""
+    name, knows = _method_and_knowledge(line.label)
+    others = []
+    for other in lines:
+        other_name, other_knows = _method_and_knowledge(other.label)
+        if other_name != name and other_knows == knows and np.isfinite(other.mean(HEADLINE)):
+            others.append(other)
+    return max(others, key=lambda other: other.mean(HEADLINE)).label if others else None
+
+
+def _method_and_knowledge(label: str) -> tuple[str, str]:
+    """RobustMat's `frames` is what `competition` is to the others, and neighbours are part of its single pairs."""
+    name, _, step = label.partition("+")
+    return name, {"frames": "competition", "neighbors": ""}.get(step, step)
