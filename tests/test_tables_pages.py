@@ -87,7 +87,7 @@ def test_leads_are_of_the_shown_condition_with_their_intervals(tmp_path: Path) -
     known = [replace(one, differences=lead) for one, lead in zip(plain, leads, strict=True)]
     text = write(tmp_path, known)
     assert "| lead over the best rival, 16 dB |" in text
-    assert "| +0.050 [+0.030, +0.080] (HardNet) |" in text
+    assert "| **+0.050 [+0.030, +0.080]** (HardNet) |" in text
     assert "lead" not in write(tmp_path, plain).lower().replace("leads to", "")
 
 

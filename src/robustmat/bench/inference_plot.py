@@ -8,7 +8,7 @@ from PIL import Image as PillowImage
 from PIL import ImageDraw, ImageFont
 
 from robustmat.bench.inference_contest import BenchReport, Section
-from robustmat.bench.scaling import Growth, Point, ScalingReport
+from robustmat.bench.scaling import Growth, ScalingReport
 from robustmat.files import replacing
 
 Color = tuple[int, int, int]
@@ -98,10 +98,6 @@ def draw_growth(report: ScalingReport, path: Path | str) -> Path:
         _lines(pen, (0, row * TALL), growth, "seconds", seconds)
         _lines(pen, (PANEL, row * TALL), growth, "megabytes above the loaded model", grown)
     return _save(picture, path)
-
-
-def _medians(point: Point) -> tuple[float, float]:
-    return point.seconds.median, point.peer_seconds.median
 
 
 def _lines(

@@ -1,6 +1,6 @@
 """What every network offers, ours and its rivals': describe landmarks once, score all pairs from that."""
 
-from typing import Any, Protocol
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -9,16 +9,6 @@ from robustmat.errors import ConfigError
 from robustmat.features.patches import PatchConfig
 
 Described = dict[str, Tensor]  # [N, ...] each
-
-
-class NetworkConfig(Protocol):
-    """What must be known of a network to feed it; real ones are frozen configurations."""
-
-    @property
-    def patch(self) -> PatchConfig: ...
-
-    @property
-    def neighborhood(self) -> tuple[int, bool]: ...  # neighbours of a graph; whether the landmark is part of it
 
 
 class Network(nn.Module):

@@ -35,7 +35,7 @@ READING = (
 )
 LEADS = (
     "A lead is in ROC AUC, over the best row of another method that knows as much, with a 95 % interval by a paired "
-    "bootstrap over objects."
+    "bootstrap over objects; bold where the interval leaves out zero."
 )
 
 
@@ -180,7 +180,8 @@ def _lead(section: Section, name: str) -> str:
     if name not in section.differences:
         return ""
     rival, lead = section.differences[name]
-    return f"{lead.value:+.3f} [{lead.low:+.3f}, {lead.high:+.3f}] ({row_label(rival)})"
+    text = f"{lead.value:+.3f} [{lead.low:+.3f}, {lead.high:+.3f}]"
+    return f"{f'**{text}**' if lead.is_clear else text} ({row_label(rival)})"
 
 
 def _beside_paper(table: str, sections: Sequence[Section]) -> list[str]:
