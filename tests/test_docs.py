@@ -63,8 +63,10 @@ def test_files_that_documents_name_exist(page: Path) -> None:
 
 def test_the_architecture_shows_every_package() -> None:
     text = (ROOT / "docs" / "architecture.md").read_text()
+    drawing = text.split("```")[1]
     packages = [path.parent.name for path in SOURCE.glob("*/__init__.py")]
     assert not [name for name in packages if f"| `{name}/` |" not in text]
+    assert not [name for name in packages if not re.search(rf"^(\w+ +)?{name}\b", drawing, re.MULTILINE)]
 
 
 def test_every_table_is_explained() -> None:
