@@ -95,7 +95,9 @@ def test_the_csv_holds_every_mean_and_deviation_once(tmp_path: Path) -> None:
     known = sections("clean", "paper:16")
     lines = list(csv.DictReader(write_csv(tmp_path / "main.csv", known).open()))
     assert len(lines) == 2 * 2 * 3 * 3  # conditions, negatives, tests and their mean, rows
-    found = next(it for it in lines if (it["test"], it["condition"], it["method"]) == ("mean", "clean", "robustmat"))
+    found = next(
+        line for line in lines if (line["test"], line["condition"], line["method"]) == ("mean", "clean", "robustmat")
+    )
     assert (found["roc_auc"], found["roc_auc_deviation"], found["seeds"]) == ("0.7500", "0.0707", "2")
 
 

@@ -25,13 +25,13 @@ SPAN = 460  # pixels from the lowest to the highest value
 
 def draw_bars(sections: Sequence[Section], metric: str, title: str, path: Path) -> Path:
     """One panel a section, side by side; horizontal bars, so that names can be read, best on top."""
-    panels = [sorted(it.lines, key=lambda line: -line.mean(metric)) for it in sections]
-    height = TOP + max(len(it) for it in panels) * (BAR + GAP) + FOOT
+    panels = [sorted(section.lines, key=lambda line: -line.mean(metric)) for section in sections]
+    height = TOP + max(len(panel) for panel in panels) * (BAR + GAP) + FOOT
     width = LEFT + LABEL + SPAN + RIGHT
     picture = PillowImage.new("RGB", (width * len(panels), height), (255, 255, 255))
     pen = ImageDraw.Draw(picture)
     pen.text((LEFT, 10), title, fill=INK, font=ImageFont.load_default(size=17))
-    low = _floor(min(line.mean(metric) - line.deviation(metric) for it in panels for line in it))
+    low = _floor(min(line.mean(metric) - line.deviation(metric) for panel in panels for line in panel))
     for number, (section, lines) in enumerate(zip(sections, panels, strict=True)):
         heading = f"{METRIC_LABELS[metric]}: {section.test}, {section.condition}, {section.negatives}"
         _panel(pen, number * width, heading, lines, metric, low)

@@ -37,8 +37,8 @@ def draw_examples(
     chosen = choose_pairs(entries, count, seed)
     rows: list[tuple[str, Said, Said | None]] = [("ground truth", predictions.pairs.label[chosen], None)]
     rows += [
-        (row_label(it.label), it.row.score[chosen] >= it.row.threshold, predictions.pairs.label[chosen])
-        for it in entries
+        (row_label(entry.label), entry.row.score[chosen] >= entry.row.threshold, predictions.pairs.label[chosen])
+        for entry in entries
     ]
     width = LABEL + len(chosen) * (CROP.size + GAP) + GAP
     height = TOP + 2 * (CROP.size + GAP) + len(rows) * LINE + GAP
@@ -68,7 +68,7 @@ def choose_pairs(entries: Sequence[Entry], count: int, seed: int) -> NDArray[np.
     """Rows of the pair protocol, half of them matched; of each half, one in three is what methods disagree about most,
     the others are drawn by chance. No two pairs show the same objects."""
     pairs = entries[0].predictions.pairs
-    share = np.mean([it.row.score >= it.row.threshold for it in entries], axis=0)
+    share = np.mean([entry.row.score >= entry.row.threshold for entry in entries], axis=0)
     chance = np.random.default_rng(seed).random(len(share))
     same_class = pairs.negatives == NEGATIVES.index("same-class")
     found: list[int] = []

@@ -82,7 +82,7 @@ def write_table(
         mine = [section for section in sections if (section.condition, section.negatives) == (shown, NEGATIVES[0])]
         bars = draw_bars(mine, HEADLINE, f"{name}: {table.title}", folder / f"{name}.png")
     if "examples" in extras:
-        first = [it for it in entries[test_name(tests[0]), shown] if it.seed == workspace.settings.seeds[0]]
+        first = [entry for entry in entries[test_name(tests[0]), shown] if entry.seed == workspace.settings.seeds[0]]
         examples = draw_examples(first, tests[0].data, folder / f"{name}-examples.png")
     return Written(
         write_page(folder / f"{name}.md", kind, table.title, question, sections, command, amount),
@@ -104,13 +104,13 @@ def _entries(
             read[key] = path, read_predictions(path)
         for row in rows:
             path, whole = read[row.training.key]
-            mine = next((it for it in whole.rows if it.name == row.evidence), None)
+            mine = next((known for known in whole.rows if known.name == row.evidence), None)
             if mine is not None:
                 entries.append(Entry(row.label, seed, path, mine, replace(whole, rows=(mine,))))
         if references:
             path, whole = read[REFERENCES]
-            entries += [Entry(it.name, seed, path, it, replace(whole, rows=(it,))) for it in whole.rows]
-    return sorted(entries, key=lambda it: it.seed)
+            entries += [Entry(known.name, seed, path, known, replace(whole, rows=(known,))) for known in whole.rows]
+    return sorted(entries, key=lambda entry: entry.seed)
 
 
 def _section(
@@ -124,7 +124,7 @@ def _section(
     mine = entries[test_name(test), perturb]
     if not (mine[0].predictions.pairs.negatives == NEGATIVES.index(negatives)).any():
         return None  # a street of poles only has one kind of negatives
-    return make_section(name, perturb, negatives, mine, {it.label for it in mine} - labels)
+    return make_section(name, perturb, negatives, mine, {entry.label for entry in mine} - labels)
 
 
 def _cells(

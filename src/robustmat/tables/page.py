@@ -58,7 +58,7 @@ def write_page(
         table: whose figures of the paper stand beside ours.
         amount: seeds and length of the trainings, in a sentence.
     """
-    same, other = ([it for it in sections if it.negatives == kind] for kind in NEGATIVES)
+    same, other = ([section for section in sections if section.negatives == kind] for kind in NEGATIVES)
     if not same:
         same, other = other, []
     parts = [f"# {path.stem}: {title}", f"{question} {_scope(same)}"]
@@ -74,10 +74,10 @@ def write_page(
     ]
     for heading, rows in rest:
         parts += [f"## {heading}", _table(_columns(same), rows, leads)]
-    tests = [test for test in dict.fromkeys(it.test for it in same) if test != same[0].test]
-    if len({it.condition for it in same}) > 1:
+    tests = [test for test in dict.fromkeys(section.test for section in same) if test != same[0].test]
+    if len({section.condition for section in same}) > 1:
         for test in tests:
-            mine = [it for it in same if it.test == test]
+            mine = [section for section in same if section.test == test]
             parts += [f"## {test}", *_split(_columns(mine), groups)]
     if other:
         parts += ["## Random negatives", "Unmatched pairs of any two landmarks, not of one category alone."]
@@ -94,17 +94,19 @@ def shown_condition(conditions: Sequence[str]) -> str:
 
 def _shown(sections: Sequence[Section]) -> Section:
     """The first test, or the mean over tests, under the condition that is shown."""
-    condition = shown_condition(list(dict.fromkeys(it.condition for it in sections)))
-    return next(it for it in sections if (it.test, it.condition) == (sections[0].test, condition))
+    condition = shown_condition(list(dict.fromkeys(section.condition for section in sections)))
+    return next(section for section in sections if (section.test, section.condition) == (sections[0].test, condition))
 
 
 def _columns(sections: Sequence[Section]) -> list[Column]:
     """The headline metric by condition, or by test where there is one condition; other metrics of the first test."""
-    conditions = list(dict.fromkeys(it.condition for it in sections))
-    first = [it for it in sections if it.test == sections[0].test]
+    conditions = list(dict.fromkeys(section.condition for section in sections))
+    first = [section for section in sections if section.test == sections[0].test]
     name = METRIC_LABELS[HEADLINE]
     if len(conditions) > 1:
-        columns = [Column(f"{name}, {condition_label(it.condition)}", it, HEADLINE, True) for it in first]
+        columns = [
+            Column(f"{name}, {condition_label(section.condition)}", section, HEADLINE, True) for section in first
+        ]
     else:
         columns = [
             Column(f"{name}, {heading}" if heading else name, section, HEADLINE, True)
@@ -187,8 +189,8 @@ def _lead(section: Section, name: str) -> str:
 def _beside_paper(table: str, sections: Sequence[Section]) -> list[str]:
     """Our F1 and AUC and the paper's: of the mean where the paper's figures are of no single test."""
     parts: list[str] = []
-    for condition in dict.fromkeys(it.condition for it in sections):
-        first, *rest = [it for it in sections if it.condition == condition]
+    for condition in dict.fromkeys(section.condition for section in sections):
+        first, *rest = [section for section in sections if section.condition == condition]
         for section in [first] if _figures(table, first) else rest:
             figures = _figures(table, section)
             if not figures:
@@ -207,13 +209,13 @@ def _beside_paper(table: str, sections: Sequence[Section]) -> list[str]:
 
 def _figures(table: str, section: Section) -> dict[str, dict[str, float]]:
     test = "" if section.mean_of else section.test
-    found = {it.label: paper_figures(table, section.condition, it.label, test) for it in section.lines}
+    found = {line.label: paper_figures(table, section.condition, line.label, test) for line in section.lines}
     return {label: figures for label, figures in found.items() if figures}
 
 
 def _scope(sections: Sequence[Section]) -> str:
     first = sections[0]
-    conditions = list(dict.fromkeys(condition_label(it.condition) for it in sections))
+    conditions = list(dict.fromkeys(condition_label(section.condition) for section in sections))
     tests = f"mean of {' and '.join(first.mean_of)}" if first.mean_of else first.test
     where = f"Trained on the left, tested on the right: {tests}"
     return f"{where}; {', '.join(conditions)}; {first.negatives} negatives."

@@ -64,8 +64,8 @@ def make_section(
     test: str, condition: str, negatives: str, entries: Sequence[Entry], references: Collection[str]
 ) -> Section:
     """Entries of all rows and seeds, of the same test and condition."""
-    labels = list(dict.fromkeys(it.label for it in entries))
-    groups = {label: [it for it in entries if it.label == label] for label in labels}
+    labels = list(dict.fromkeys(entry.label for entry in entries))
+    groups = {label: [entry for entry in entries if entry.label == label] for label in labels}
     lines = tuple(_line(label, group, negatives, label in references) for label, group in groups.items())
     return Section(test, condition, negatives, lines, _differences(lines, [groups], negatives), groups)
 
@@ -76,10 +76,12 @@ def mean_section(sections: Sequence[Section]) -> Section:
     lines = []
     for number, line in enumerate(first.lines):
         same = [section.lines[number] for section in sections]
-        values = {metric: tuple(np.mean([it.values[metric] for it in same], axis=0).tolist()) for metric in line.values}
+        values = {
+            metric: tuple(np.mean([one.values[metric] for one in same], axis=0).tolist()) for metric in line.values
+        }
         lines.append(Line(line.label, values, line.is_reference))
-    tests = tuple(it.test for it in sections)
-    groups = [it.entries for it in sections if it.entries]
+    tests = tuple(section.test for section in sections)
+    groups = [section.entries for section in sections if section.entries]
     differences = _differences(lines, groups, first.negatives) if groups else {}
     return Section("mean", first.condition, first.negatives, tuple(lines), differences, mean_of=tests)
 
@@ -90,7 +92,7 @@ def _differences(
     """Every row against its best rival, over the tests whose entries `groups` are."""
     rivals = {line.label: _best_rival(line, lines) for line in lines}
     return {
-        label: (rival, compare_entries([(it[label], it[rival]) for it in groups], negatives))
+        label: (rival, compare_entries([(entries[label], entries[rival]) for entries in groups], negatives))
         for label, rival in rivals.items()
         if rival is not None
     }
@@ -148,7 +150,7 @@ def _line(label: str, group: Sequence[Entry], negatives: str, is_reference: bool
         found |= match_metrics(entry.row, entry.predictions.frame_pairs)
         for metric in COLUMNS:
             values[metric].append(found[metric])
-    return Line(label, {metric: tuple(it) for metric, it in values.items()}, is_reference)
+    return Line(label, {metric: tuple(known) for metric, known in values.items()}, is_reference)
 
 
 def _chosen(predictions: Predictions, negatives: str) -> NDArray[np.int64]:
