@@ -4,12 +4,13 @@ from typing import Any
 
 import torch
 
+from robustmat.checkpoints.store import Checkpoint, Provenance
+from robustmat.matching.decision import Decision
 from robustmat.models.graph import GRAPH_FIELDS
 from robustmat.models.presets import VARIANTS, preset
 from robustmat.models.robustmat import ModelConfig, RobustMat
 from robustmat.models.solvers import SOLVERS
 from robustmat.models.vertex import VERTEX_FIELDS
-from robustmat.checkpoints.store import Checkpoint, Decision, Provenance
 
 SMALL: dict[str, Any] = {
     "patch": {"size": 16},
@@ -54,7 +55,7 @@ def untrained(
     """A checkpoint with random weights that decides the same way whatever the evidence."""
     config = config or small()
     decisions = dict.fromkeys(config.evidence, decision)
-    return Checkpoint("test", seeded(config), decisions, provenance or Provenance())
+    return Checkpoint("test", "robustmat", seeded(config), decisions, provenance or Provenance())
 
 
 def seeded(config: ModelConfig, seed: int = 0) -> RobustMat:

@@ -29,14 +29,13 @@ from robustmat.bench.inference_solvers import agreement, compare_solvers
 from robustmat.bench.runs import Spread
 from robustmat.bench.scaling import ScalingSettings, noise_frame
 from robustmat.bench.training import TrainingSettings, make_batch, plain_loss
+from robustmat.checkpoints.load import from_checkpoint
 from robustmat.cli import app
 from robustmat.errors import ConfigError
-from robustmat.matching.matcher import RobustMatcher
+from robustmat.matching.decision import Decision
+from robustmat.methods.robustmat import RobustMatObjective, RobustMatSettings
 from robustmat.models.presets import preset
 from robustmat.models.robustmat import ModelConfig
-from robustmat.checkpoints.store import Decision
-from robustmat.training.config import TrainingConfig
-from robustmat.training.module import batch_losses
 from robustmat.types import Frame
 from test_export import street
 
@@ -111,7 +110,7 @@ def test_agreement_is_the_share_of_candidates_decided_alike(monkeypatch: pytest.
     frames = street(3)
     pairs = [(0, 1), (1, 2)]
     config = small(joint=None, vertex={"solver": FINER}, graph={"solver": FINER})
-    plain = RobustMatcher(untrained(config))
+    plain = from_checkpoint(untrained(config))
     scores = np.concatenate([plain.match(frames[a], frames[b]).score.ravel() for a, b in pairs])
     middle = float(np.median(scores))
     decision = Decision(threshold=middle, match_threshold=middle, slope=1.0, intercept=0.0)
@@ -132,7 +131,8 @@ def test_both_training_loops_compute_one_loss(monkeypatch: pytest.MonkeyPatch) -
     assert len(batch.pairs) == 2
     assert any((pair.label == 1).any() for pair in batch.pairs)
     config = small(joint=None, vertex={"solver": FINE}, graph={"solver": FINE})
-    ours = batch_losses(seeded(config), batch, TrainingConfig(model=config))["loss"]
+    network = seeded(config)
+    ours = RobustMatObjective(RobustMatSettings(), network)(network, batch)["loss"]
     assert plain_loss(seeded(config), batch).item() == pytest.approx(ours.item(), rel=1e-4)
 
 
@@ -197,7 +197,7 @@ def test_scaling_covers_landmarks_video_and_neighbours(tmp_path: Path, monkeypat
     monkeypatch.setattr(scaling, "in_fresh_process", lambda task, *given: task(*given))
     monkeypatch.setattr(scaling, "WIDTH", 300)
     settings = ScalingSettings(landmarks=(2, 4), frames=(3, 4), neighbors=(1, 2), rounds=2)
-    report = scaling.scaling(settings)
+    report = scaling.bench_scaling(settings)
     assert [[point.size for point in it.points] for it in report.growths] == [[2, 4], [3, 4], [1, 2]]
     assert json.loads(json.dumps(report.to_json()))["growths"][0]["points"][1]["ratio"]["median"] > 0
     assert draw_growth(report, tmp_path / "growth.png").stat().st_size > 1000

@@ -1,8 +1,11 @@
 """The command line: what a user types and what comes back."""
 
+import io
 import json
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
 from pathlib import Path
 
 import cv2
@@ -11,18 +14,38 @@ import pytest
 
 import scene
 from models_for_tests import untrained
-from robustmat.checkpoints.store import Decision, Provenance, save_checkpoint
+from robustmat.checkpoints.store import Provenance, save_checkpoint
+from robustmat.cli import main
+from robustmat.matching.decision import Decision
 
 VERBS = ["demo", "match", "simulate", "prepare", "inspect", "perturb", "train", "evaluate", "models"]
 
 
-def run(*arguments: object, check: bool = True) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "robustmat", *map(str, arguments)], capture_output=True, text=True, check=False
-    )
+@dataclass(frozen=True)
+class Done:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def run(*arguments: object, check: bool = True) -> Done:
+    """The command in this process, as `robustmat` runs it: another process would import everything anew."""
+    shown, told = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(shown), redirect_stderr(told):
+        patch.setattr(sys, "argv", ["robustmat", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+    done = Done(int(stopped.value.code or 0), shown.getvalue(), told.getvalue())
     if check:
         assert done.returncode == 0, done.stderr
     return done
+
+
+def run_apart(*arguments: object) -> Done:
+    """The command in a process of its own."""
+    command = [sys.executable, "-m", "robustmat", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return Done(done.returncode, done.stdout, done.stderr)
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +137,7 @@ def test_train_makes_a_checkpoint_refuses_to_start_over_and_resumes(files: Path,
         data.append(tmp_path / f"data{seed}")
     config = tmp_path / "tiny.toml"
     config.write_text(
-        "steps = 2\nvalidate_every = 1\nviews = 1\nframe_pairs_per_step = 1\n[changes]\npatch = { size = 32 }\n"
+        "steps = 2\nvalidate_every = 1\nviews = 1\nframe_pairs_per_step = 1\n[model]\npatch = { size = 32 }\n"
         "vertex = { stem_channels = 8, channels = 8, pooling_grid = 2, embedding_dim = 16 }\n"
     )
     command = ["train", config, "--data", data[0], "--val", data[1], "--out", tmp_path / "run", "--threads", 1]
@@ -166,3 +189,13 @@ def test_wrong_input_is_one_clear_line_and_exit_code_2(files: Path, arguments: l
     assert "Traceback" not in done.stderr
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_a_process_of_its_own_ends_alike(files: Path) -> None:
+    told = run_apart("match", files / "a.png", files / "b.png", "--boxes-a", files / "missing.json")
+    assert told == run("match", files / "a.png", files / "b.png", "--boxes-a", files / "missing.json", check=False)
+    assert told.returncode == 2
+    assert told.stderr.count("\n") == 1
+    helped = run_apart("--help")
+    assert helped.returncode == 0
+    assert all(verb in helped.stdout for verb in VERBS)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from robustmat.checkpoints.store import Provenance
 from robustmat.dataset.pairs import draw_frame_pairs, draw_pairs
 from robustmat.dataset.store import LandmarkDataset
 from robustmat.dataset.truth import read_truth
@@ -18,24 +19,18 @@ from robustmat.evaluation.evaluate import evaluate
 from robustmat.evaluation.metrics import auc_paper, best_threshold
 from robustmat.evaluation.predictions import Predictions, read_predictions, write_predictions
 from robustmat.evaluation.report import compare_rows, make_report
-from robustmat.evaluation.scoring import hide_truth, views_of
-from robustmat.fitting.decision import embed_sample, fit_decision, score_frames, share_alike
-from robustmat.fitting.references import (
-    AlwaysMatch,
-    BoxGeometry,
-    CrossCorrelation,
-    References,
-    SameClass,
-    fit_box_geometry,
-    geometry_examples,
-    make_references,
-    read_examples,
-    write_examples,
-)
-from robustmat.matching.assign import mutual_best
-from robustmat.checkpoints.store import Provenance
+from robustmat.evaluation.scoring import embed_sample, hide_truth, views_of
+from robustmat.fitting.decision import balance_worlds, fit_decision, score_frames
+from robustmat.fitting.references import geometry_examples, make_references
+from robustmat.matching.decision import Decision
+from robustmat.matching.embedded import EmbeddedFrame
+from robustmat.matching.matcher import Matcher
+from robustmat.methods.always_match import AlwaysMatch
+from robustmat.methods.box_geometry import BoxGeometry, fit_box_geometry, read_examples, write_examples
+from robustmat.methods.cross_correlation import CrossCorrelation
+from robustmat.methods.same_class import SameClass
 from robustmat.perturb import CLEAN, parse, psnr
-from robustmat.types import Array, Frame, Match, MatchResult
+from robustmat.types import Array, Frame
 from small_world import drive, make_boards
 
 DRIVE = drive(make_boards(14, seed=0), frames=16, spacing=2.0)
@@ -58,32 +53,30 @@ CONTRACT = {
 }
 
 
-class Judge:
+class Judge(Matcher):
     """A matcher for tests: remembers what it was shown and scores with a given function of two identities."""
 
+    name = fingerprint = "judge"
+    same_category = False
+
     def __init__(self, datasets: list[LandmarkDataset], rule: Any, threshold: float = 0.5) -> None:
-        self.name, self.rule = "judge", rule
-        self.threshold = self.match_threshold = threshold
+        self.rule = rule
+        self.decision = Decision(threshold=threshold, match_threshold=threshold)
         self.shown: list[Frame] = []
         # Frames come without identities; the judge looks them up by their boxes.
         self.identity = {mark.box: mark.identity for it in datasets for frame in it.frames for mark in frame.landmarks}
         self.scored = 0
 
-    def embed(self, frame: Frame) -> Frame:
+    def embed(self, frame: Frame) -> EmbeddedFrame:
         self.shown.append(frame)
-        return frame
+        return EmbeddedFrame(frame.landmarks, {}, self.fingerprint, frame.name, frame)
 
-    def score(self, a: Frame, b: Frame) -> Array:
+    def score(self, a: EmbeddedFrame, b: EmbeddedFrame) -> Array:
         self.scored += 1
         names_a, names_b = ([self.identity[mark.box] for mark in frame.landmarks] for frame in (a, b))
         return np.array([[self.rule(x, y) for y in names_b] for x in names_a], float).reshape(
             len(names_a), len(names_b)
         )
-
-    def match(self, a: Frame, b: Frame) -> MatchResult:
-        score = self.score(a, b)
-        matches = tuple(Match(i, j, score[i, j], 1.0) for i, j in mutual_best(score, self.match_threshold))
-        return MatchResult(a.landmarks, b.landmarks, matches, score, score, self.match_threshold)
 
 
 def same(first: int | None, second: int | None) -> float:
@@ -160,8 +153,8 @@ def test_every_frame_is_read_and_embedded_once(side: str) -> None:
 
     watched = replace(DRIVE, frames=tuple(counted(frame) for frame in DRIVE.frames))
     judge = Judge([DRIVE], same)
-    pixels = References((CrossCorrelation(), CrossCorrelation(name="again")))
-    evaluate(judge, [watched], parse("awgn:20"), side=side, references=pixels, resamples=5)
+    pixels = (CrossCorrelation(), CrossCorrelation(0.6))
+    evaluate(judge, [watched], parse("awgn:20"), perturbed_frames=side, references=pixels, resamples=5)
     views = 1 if side == "both" else 2  # clean and perturbed
     embedded = Counter(frame.name for frame in judge.shown)
     assert max(embedded.values()) <= views
@@ -172,20 +165,20 @@ def test_sides_are_perturbed_as_asked_and_pixels_are_let_go_of() -> None:
     clean = {frame.name: frame.image for frame in DRIVE.frames}
 
     class Watching(Judge):
-        def embed(self, frame: Frame) -> Frame:
+        def embed(self, frame: Frame) -> EmbeddedFrame:
             strength.append(round(psnr(clean[frame.name], frame.image), 1))
             return super().embed(frame)
 
     strength: list[float] = []
     judge = Watching([DRIVE], same)
-    evaluate(judge, [DRIVE], parse("paper:16"), side="both", resamples=5)
+    evaluate(judge, [DRIVE], parse("paper:16"), perturbed_frames="both", resamples=5)
     assert strength == pytest.approx([16] * len(strength), abs=0.3)
     assert all(frame.load_image.held is None for frame in judge.shown)  # type: ignore[attr-defined]
     strength.clear()
-    evaluate(judge, [DRIVE], parse("paper:16"), side="second", resamples=5)
+    evaluate(judge, [DRIVE], parse("paper:16"), perturbed_frames="second", resamples=5)
     assert {value == float("inf") for value in strength} == {True, False}
     with pytest.raises(ConfigError, match="both, second"):
-        evaluate(judge, [DRIVE], side="first")
+        evaluate(judge, [DRIVE], perturbed_frames="first")
 
 
 def test_frames_of_two_drives_with_one_name_get_their_own_noise() -> None:
@@ -194,7 +187,7 @@ def test_frames_of_two_drives_with_one_name_get_their_own_noise() -> None:
     seen: dict[tuple[str, bytes], int] = {}
 
     class Watching(Judge):
-        def embed(self, frame: Frame) -> Frame:
+        def embed(self, frame: Frame) -> EmbeddedFrame:
             key = (frame.name, frame.image.tobytes())
             seen[key] = seen.get(key, 0) + 1
             return super().embed(frame)
@@ -209,7 +202,7 @@ def test_same_seed_same_bytes(tmp_path: Path) -> None:
     for number in range(2):
         references = make_references([other], parse("paper:16"), seed=3)
         report, predictions = evaluate(
-            CrossCorrelation(), [short], parse("paper:16"), seed=3, references=references, resamples=30
+            CrossCorrelation(), [short], parse("paper:16"), seed=3, references=references.rows, resamples=30
         )
         write_predictions(tmp_path / f"{number}.npz", predictions)
         files.append((tmp_path / f"{number}.npz").read_bytes())
@@ -221,7 +214,7 @@ def test_same_seed_same_bytes(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def with_references() -> tuple[dict[str, Any], Predictions]:
     references = make_references([TRAINING])
-    return evaluate(Judge([DRIVE], same), [DRIVE], references=references, checkpoint="mine", resamples=30)
+    return evaluate(Judge([DRIVE], same), [DRIVE], references=references.rows, checkpoint="mine", resamples=30)
 
 
 def test_the_table_can_be_computed_again_from_the_file_alone(
@@ -311,6 +304,9 @@ def test_without_training_side_the_fitted_row_is_left_out_with_its_reason() -> N
     known = ["always-match", "same-class", "cross-correlation", "root-sift", "vgg", "boost-desc"]
     assert [row.name for row in references.rows] == known
     assert "--reference-data" in references.omitted["box-geometry"]
+    rows, omitted = references.rows, references.omitted
+    report, _ = evaluate(AlwaysMatch(), [DRIVE], references=rows, references_omitted=omitted, resamples=5)
+    assert report["references_omitted"] == omitted
 
 
 def test_box_geometry_never_looks_at_a_pixel() -> None:
@@ -343,7 +339,7 @@ def test_every_reference_matches_one_to_one_and_above_its_threshold(geometry: Bo
         result = matcher.match(a, b)
         assert len(result.matches) > 0
         assert len({it.a for it in result.matches}) == len({it.b for it in result.matches}) == len(result.matches)
-        assert all(it.score >= matcher.match_threshold for it in result.matches)
+        assert all(it.score >= matcher.decision.match_threshold for it in result.matches)
 
 
 def test_cross_correlation_of_a_patch_with_itself_is_one() -> None:
@@ -355,7 +351,8 @@ def test_cross_correlation_of_a_patch_with_itself_is_one() -> None:
 def test_candidates_are_all_of_them_and_not_three_to_one() -> None:
     sample, judge = draw_pairs([DRIVE]), Judge([DRIVE], same)
     views = views_of(sample.frame_pairs, CLEAN, "both")
-    found = score_frames(judge, embed_sample(judge, sample), sample.truth, views)
+    (memory,) = embed_sample([judge], sample)
+    found = score_frames(judge, memory, sample.truth, views)
     np.testing.assert_array_equal(found.score == 1, found.right)
     assert (found.best >= found.right).all()  # a right pair scores best; of an unmatched rest, some is best as well
     truth = read_truth([DRIVE])
@@ -370,7 +367,8 @@ def test_a_fitted_decision_separates_what_can_be_separated() -> None:
     """Right pairs score 0.8, wrong ones 0.3: both thresholds must lie between, the probability must rise."""
     judge = Judge([DRIVE], lambda a, b: 0.8 if a == b else 0.3, threshold=0.9)
     sample = draw_pairs([DRIVE])
-    decision = fit_decision(judge, embed_sample(judge, sample), sample).decision
+    (memory,) = embed_sample([judge], sample)
+    decision = fit_decision(judge, memory, sample).decision
     assert 0.3 < decision.threshold < 0.8
     assert 0.3 < decision.match_threshold <= 0.8
     assert decision.probability(np.array(0.8)) > 0.9
@@ -389,7 +387,7 @@ def test_progress_is_told_what_is_going_on() -> None:
         told.append((what, len(items)))
         return items
 
-    evaluate(AlwaysMatch(), [DRIVE], references=make_references(), resamples=5, progress=progress)
+    evaluate(AlwaysMatch(), [DRIVE], references=make_references().rows, resamples=5, progress=progress)
     assert [what for what, _ in told] == ["embedding frames", "matching"]
     assert told[1][1] == 7  # the matcher and six references
 
@@ -406,7 +404,8 @@ def run_command(
     provenance = Provenance(drives=trained_on, validation_drives=validated_on)
     short, other = replace(DRIVE, frames=DRIVE.frames[::2]), replace(TRAINING, frames=TRAINING.frames[::2])
     opened = {"test": short, "train": other}
-    monkeypatch.setattr("robustmat.fitting.methods.load_method", lambda method, name: (judge, provenance))
+    monkeypatch.setattr("robustmat.checkpoints.load.describe_source", lambda name: ("robustmat", provenance))
+    monkeypatch.setattr("robustmat.checkpoints.load.load", lambda name, evidence: judge)
     monkeypatch.setattr("robustmat.checkpoints.store.find_checkpoint", Path)
     monkeypatch.setattr("robustmat.dataset.store.open_dataset", lambda path: opened[str(path)])
     return CliRunner().invoke(app, ["evaluate", *arguments])
@@ -453,7 +452,7 @@ def test_box_geometry_learns_the_same_from_a_checkpoints_examples_as_from_the_da
 def test_every_world_counts_alike_for_a_threshold_however_many_pairs_it_has() -> None:
     world = np.array(["town"] * 90 + ["drive"] * 10)
     chosen = np.arange(100) % 2 == 0
-    weight = share_alike(world, chosen)
+    weight = balance_worlds(world, chosen)
     assert weight[world == "town"].sum() == pytest.approx(1)
     assert weight[world == "drive"].sum() == pytest.approx(1)
     assert not weight[~chosen].any()
@@ -461,7 +460,7 @@ def test_every_world_counts_alike_for_a_threshold_however_many_pairs_it_has() ->
     # A town whose scores lie one higher than the drive's, ten times as often: alike, the drive keeps half a voice.
     label = np.arange(100) % 4 != 0
     scores = label + (world == "town") + np.linspace(0, 0.5, 100)
-    alike = best_threshold(scores, label, share_alike(world, label) + share_alike(world, ~label))
+    alike = best_threshold(scores, label, balance_worlds(world, label) + balance_worlds(world, ~label))
 
     def right(name: str, threshold: float) -> float:
         return auc_paper(scores[world == name], label[world == name], threshold)

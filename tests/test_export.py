@@ -1,6 +1,7 @@
 """An export decides like torch: on trained weights, with any number of landmarks, and without torch installed."""
 
 import json
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -14,16 +15,17 @@ from onnx import numpy_helper
 from typer.testing import CliRunner
 
 from models_for_tests import small, untrained
+from robustmat.checkpoints.load import from_checkpoint, load
+from robustmat.checkpoints.store import Checkpoint, load_checkpoint, shipped_checkpoints
 from robustmat.cli import app
 from robustmat.errors import ConfigError, InputError, RobustMatError, WeightsError
 from robustmat.export import write
 from robustmat.export.frames import frame_pairs
 from robustmat.export.parity import compare_matchers
-from robustmat.matching.onnx import OnnxMatcher
 from robustmat.export.write import Exported, export_onnx
-from robustmat.matching.matcher import RobustMatcher
+from robustmat.matching.onnx import OnnxMatcher
+from robustmat.models.network import DescriptorNetwork, PatchNetworkConfig
 from robustmat.models.presets import preset
-from robustmat.checkpoints.store import load_checkpoint
 from robustmat.types import Frame, MatchResult
 from small_world import drive, make_boards
 
@@ -50,10 +52,10 @@ def test_trained_weights_score_and_decide_as_in_torch(exported: Exported) -> Non
     pairs = frame_pairs(street())
     frames = {frame.name: frame for pair in pairs for frame in pair}
     assert {len(it.landmarks) for it in frames.values()} > {0, 1, 2}
-    ours = {name: RobustMatcher(checkpoint).embed(it) for name, it in frames.items()}
+    ours = {name: from_checkpoint(checkpoint).embed(it) for name, it in frames.items()}
     theirs = {name: OnnxMatcher(exported.folder).embed(it) for name, it in frames.items()}
     for evidence in EVIDENCE:
-        torch_matcher = RobustMatcher(checkpoint, evidence=evidence)
+        torch_matcher = from_checkpoint(checkpoint, evidence)
         onnx_matcher = OnnxMatcher(exported.folder, evidence=evidence)
         matches = 0
         for a, b in pairs:
@@ -61,7 +63,9 @@ def test_trained_weights_score_and_decide_as_in_torch(exported: Exported) -> Non
             second = onnx_matcher.match(theirs[a.name], theirs[b.name])
             assert second.score.shape == (len(a.landmarks), len(b.landmarks))
             np.testing.assert_allclose(second.score, first.score, atol=1e-4)
-            assert ((first.score >= torch_matcher.threshold) == (second.score >= onnx_matcher.threshold)).all()
+            threshold = torch_matcher.decision.threshold
+            assert onnx_matcher.decision.threshold == threshold
+            assert ((first.score >= threshold) == (second.score >= threshold)).all()
             assert [(it.a, it.b) for it in first.matches] == [(it.a, it.b) for it in second.matches]
             matches += len(first.matches)
         assert matches > 10
@@ -70,12 +74,12 @@ def test_trained_weights_score_and_decide_as_in_torch(exported: Exported) -> Non
 
 
 def test_embeddings_of_torch_and_onnx_can_be_swapped(exported: Exported) -> None:
-    torch_matcher, onnx_matcher = RobustMatcher(load_checkpoint("street")), OnnxMatcher(exported.folder)
+    torch_matcher, onnx_matcher = load("street", runtime="torch"), OnnxMatcher(exported.folder)
     a, b = street()[0], street()[2]
     mixed = onnx_matcher.match(torch_matcher.embed(a), onnx_matcher.embed(b))
     np.testing.assert_allclose(mixed.score, torch_matcher.match(a, b).score, atol=1e-4)
-    other = RobustMatcher(untrained())
-    with pytest.raises(InputError, match="another checkpoint"):
+    other = from_checkpoint(untrained())
+    with pytest.raises(InputError, match="another model"):
         onnx_matcher.match(other.embed(a), b)
 
 
@@ -104,7 +108,7 @@ def test_int8_comes_with_its_price(exported: Exported) -> None:
     sizes = {it: (exported.folder / f"{it}.onnx").stat().st_size for it in ("vertex", "vertex.int8")}
     assert sizes["vertex.int8"] < sizes["vertex"] / 3
     floats, bytes_ = OnnxMatcher(exported.folder), OnnxMatcher(exported.folder, int8=True)
-    exact, rough = floats.embed(street()[0]).vertex, bytes_.embed(street()[0]).vertex
+    exact, rough = (one.embed(street()[0]).arrays["vertex"] for one in (floats, bytes_))
     cosine = (exact * rough).sum(1) / np.linalg.norm(exact, axis=1) / np.linalg.norm(rough, axis=1)
     assert cosine.min() > 0.9
 
@@ -187,7 +191,7 @@ def test_the_example_matches_like_torch_with_neither_torch_nor_robustmat(exporte
     blocked = script.replace("import json", 'sys.modules["robustmat"] = None\nimport json', 1)
     shown = without_torch(blocked, exported.folder).splitlines()
     frames = street()
-    expected = RobustMatcher(load_checkpoint("street")).match(frames[0], frames[-1])
+    expected = load("street", runtime="torch").match(frames[0], frames[-1])
     check_lines(shown, expected)
 
 
@@ -228,14 +232,78 @@ def run(*arguments: object) -> None:
     assert done.exit_code == 0, done.output
 
 
+def bare(folder: Path) -> Path:
+    """The shipped checkpoint without its exported files."""
+    return Path(
+        shutil.copytree(shipped_checkpoints()["street"], folder / "bare", ignore=shutil.ignore_patterns("onnx"))
+    )
+
+
+def with_files(exported: Exported, folder: Path, **changes: object) -> Path:
+    """A checkpoint that brings the exported files, their manifest changed."""
+    made = Path(shutil.copytree(bare(folder / "with"), folder / "whole"))
+    shutil.copytree(exported.folder, made / "onnx")
+    manifest = made / "onnx" / "export.json"
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | changes))
+    return made
+
+
+@pytest.mark.parametrize("runtime", ["onnx", "onnx-int8"])
+def test_a_checkpoint_with_exported_files_matches_alike_on_either_runtime(
+    runtime: str, exported: Exported, tmp_path: Path
+) -> None:
+    folder = with_files(exported, tmp_path)
+    a, b = street()[0], street()[2]
+    for evidence in EVIDENCE:
+        ours, theirs = (load(folder, runtime=it, evidence=evidence) for it in ("torch", runtime))
+        assert (theirs.evidence, theirs.fingerprint) == (evidence, ours.fingerprint)
+        assert isinstance(theirs, OnnxMatcher)
+        expected, found = ours.match(a, b), theirs.match(a, b)
+        if runtime == "onnx":
+            np.testing.assert_allclose(found.score, expected.score, atol=1e-4)
+            assert [(it.a, it.b) for it in found.matches] == [(it.a, it.b) for it in expected.matches]
+        mixed = theirs.match(ours.embed(a), theirs.embed(b))  # and stored frames may be of either
+        np.testing.assert_allclose(mixed.score, expected.score, atol=1e-4 if runtime == "onnx" else 0.3)
+    with pytest.raises(ConfigError, match="did you mean 'placement'"):
+        load(folder, runtime=runtime, evidence="placements")
+    with pytest.raises(ConfigError, match="run on the cpu, not on device 'cuda'"):
+        load(folder, runtime=runtime, device="cuda")
+
+
+@pytest.mark.parametrize("name", shipped_checkpoints())
+def test_the_exported_files_of_shipped_checkpoints_are_of_their_weights(name: str) -> None:
+    ours, theirs = (load(name, runtime=runtime) for runtime in ("torch", "onnx"))
+    assert ours.fingerprint == theirs.fingerprint
+    a, b = street()[0], street()[2]
+    expected, found = ours.match(a, b), theirs.match(a, b)
+    np.testing.assert_allclose(found.score, expected.score, atol=1e-4)
+    assert found.matches
+    assert [(it.a, it.b) for it in found.matches] == [(it.a, it.b) for it in expected.matches]
+    assert theirs.decision == ours.decision
+
+
+def test_without_torch_the_exported_files_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("robustmat.checkpoints.load.find_spec", lambda name: None)
+    assert isinstance(load("street"), OnnxMatcher)
+    with pytest.raises(ConfigError, match="torch is not installed: pip install"):
+        load("street", runtime="torch")
+
+
+def test_only_our_own_networks_are_exported(tmp_path: Path) -> None:
+    rival = Checkpoint("mine", "hardnet", DescriptorNetwork(PatchNetworkConfig()), {})
+    with pytest.raises(ConfigError, match="'mine' holds hardnet: only robustmat can be exported"):
+        export_onnx(rival, tmp_path / "out", street(2))
+
+
 def test_a_runtime_and_a_checkpoint_that_do_not_fit_are_refused(exported: Exported, tmp_path: Path) -> None:
     write_files(tmp_path)
     for more, message in (
         (["--runtime", "onx"], "did you mean 'onnx'"),
-        (["--checkpoint", exported.folder], "is an ONNX export: give --runtime onnx"),
-        (["--runtime", "onnx-int8"], "no export with int8"),
+        (["--checkpoint", exported.folder, "--runtime", "torch"], "is an ONNX export: leave --runtime out"),
+        (["--checkpoint", bare(tmp_path), "--runtime", "onnx"], "brings no exported files: run `robustmat export onnx"),
+        (["--checkpoint", with_files(exported, tmp_path, int8={}), "--runtime", "onnx-int8"], "no int8 files"),
     ):
-        with pytest.raises(ConfigError, match=message):
+        with pytest.raises(RobustMatError, match=message):
             CliRunner().invoke(app, ["match", *map(str, [*files(tmp_path), *more])], catch_exceptions=False)
 
 

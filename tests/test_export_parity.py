@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models_for_tests import seeded, small, untrained
+from robustmat.checkpoints.load import from_checkpoint
 from robustmat.export.parity import EvidenceParity, ParityReport, compare_matchers, match_f1
-from robustmat.matching.matcher import RobustMatcher
 from robustmat.models.bounds import Bounded, convolution_bound, matrix_bound
 from robustmat.models.vertex import ContractiveField
 from robustmat.types import Landmark, Match, MatchResult
@@ -72,7 +72,7 @@ def test_each_kind_of_difference_breaks_parity(changes: dict[str, float], messag
 
 
 def test_a_matcher_has_parity_with_itself_and_not_with_other_weights() -> None:
-    ours, other = (RobustMatcher(it) for it in (untrained(), untrained(small(vertex={"end_time": 0.5}))))
+    ours, other = (from_checkpoint(it) for it in (untrained(), untrained(small(vertex={"end_time": 0.5}))))
     pairs = [(street(2)[0], street(2)[1])]
     assert not compare_matchers({"placement": ours}, {"placement": ours}, pairs).problems()
     changed = compare_matchers({"placement": ours}, {"placement": other}, pairs)

@@ -6,16 +6,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models_for_tests import small
-from robustmat.models.robustmat import Embeddings, RobustMat
 from robustmat.models.handcrafted import (
     CELLS,
     ColourLayout,
+    Handcrafted,
     Likeness,
     OrientedEnergy,
-    Handcrafted,
     gaussian_derivatives,
     in_cells,
 )
+from robustmat.models.robustmat import Embeddings, RobustMat
 
 
 def patches(seed: int, channels: int = 3) -> torch.Tensor:

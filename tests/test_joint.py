@@ -13,9 +13,9 @@ from robustmat.errors import ConfigError
 from robustmat.evaluation.metrics import best_match_threshold
 from robustmat.features.placement import BOX_DIM, mirrored_placements, placements
 from robustmat.models.joint import AcrossFrames, Assignment, JointConfig, JointDiffusion, pair_encoding
-from robustmat.models.presets import preset
 from robustmat.models.losses import assignment_loss
-from robustmat.types import AMBIGUOUS, Camera, Landmark, MATCHED, UNMATCHED
+from robustmat.models.presets import preset
+from robustmat.types import AMBIGUOUS, MATCHED, UNMATCHED, Camera, Landmark
 
 LANDMARKS = [Landmark((100.0, 50.0, 120.0, 150.0), "pole"), Landmark((300.0, 40.0, 340.0, 80.0), "traffic_sign")]
 

@@ -5,15 +5,16 @@ import pytest
 import torch
 
 from models_for_tests import seeded, small
-from robustmat.types import AMBIGUOUS, MATCHED, UNMATCHED
-from robustmat.dataset.batches import Batch, FramePair
 from robustmat.errors import ConfigError
+from robustmat.features.patches import PatchConfig
 from robustmat.features.placement import PLACEMENT_DIM
-from robustmat.models.robustmat import PairLogits
-from robustmat.models.vertex import Evolved
-from robustmat.training.config import TrainingConfig
+from robustmat.methods.robustmat import RobustMatObjective, RobustMatSettings
+from robustmat.models.batch import UNKNOWN, LabelledPair, TrainingBatch
 from robustmat.models.losses import contrastive_loss, diffusion_quotient, quotient, total_loss, triplet_loss
-from robustmat.training.module import TrainingModule, batch_losses, pair_weights
+from robustmat.models.mining import pair_weights
+from robustmat.models.robustmat import PairLogits, RobustMat
+from robustmat.models.vertex import Evolved
+from robustmat.types import AMBIGUOUS, MATCHED, UNMATCHED
 
 
 def sigmoid(x: np.ndarray) -> np.ndarray:
@@ -129,19 +130,24 @@ def test_rows_of_ambiguous_candidates_alone_do_not_break_the_contrastive_gradien
     assert vertex.grad.isfinite().all()
 
 
-def two_frame_batch() -> Batch:
+def two_frame_batch(patch: PatchConfig) -> TrainingBatch:
     rng = np.random.default_rng(0)
-    label = np.array([[MATCHED, UNMATCHED], [UNMATCHED, MATCHED], [UNMATCHED, AMBIGUOUS]], np.int8)
-    index = np.array([[1], [2], [0], [4], [3]])
-    return Batch(
-        patches=rng.integers(0, 256, (5, 16, 16, 6)).astype(np.uint8),
-        placement=rng.normal(size=(5, PLACEMENT_DIM)).astype(np.float32),
-        index=index,
-        mask=np.ones((5, 1), bool),
-        pairs=(FramePair(slice(0, 3), slice(3, 5), label),),
-        frames=(0, 1),
-        views=((0, False), (0, False)),
+    label = torch.tensor([[MATCHED, UNMATCHED], [UNMATCHED, MATCHED], [UNMATCHED, AMBIGUOUS]])
+    return TrainingBatch(
+        pixels=rng.integers(0, 256, (5, 16, 16, 6)).astype(np.uint8),
+        patch=patch,
+        placement=torch.from_numpy(rng.normal(size=(5, PLACEMENT_DIM)).astype(np.float32)),
+        index=torch.tensor([[1], [2], [0], [4], [3]]),
+        mask=torch.ones(5, 1, dtype=torch.bool),
+        pairs=(LabelledPair(slice(0, 3), slice(3, 5), label),),
+        views=((0, 0, False), (1, 0, False)),
+        label=torch.full((5, 5), AMBIGUOUS),
+        identity=torch.full((5,), UNKNOWN),
     )
+
+
+def losses_of(network: RobustMat, settings: RobustMatSettings) -> dict[str, torch.Tensor]:
+    return RobustMatObjective(settings, network)(network, two_frame_batch(network.config.patch))
 
 
 HEADS = {"graph", "graph_matrix", "vertex_similarity", "likeness", "trust", "joint"}
@@ -158,29 +164,29 @@ HEADS = {"graph", "graph_matrix", "vertex_similarity", "likeness", "trust", "joi
 def test_heads_or_weights_alone_learn_from_the_same_objective(
     learns: str, weighs: bool, expected_names: set[str]
 ) -> None:
-    batch = two_frame_batch()
-    module = TrainingModule(TrainingConfig(model=small(), learns=learns, trains_handcrafted_weights=weighs))
-    module.log = module.log_dict = lambda *_, **__: None  # type: ignore[assignment]
-    expected = batch_losses(module.model, batch, module.config)["loss"]
+    network = seeded(small()).train()
+    expected = losses_of(network, RobustMatSettings())["loss"]
+    settings = RobustMatSettings.model_validate({"learns": learns, "trains_handcrafted_weights": weighs})
+    objective = RobustMatObjective(settings, network)
     for _ in range(2):  # the second time from memory
-        loss = module.training_step(batch, 0)
+        loss = objective(network, two_frame_batch(network.config.patch))["loss"]
         assert torch.allclose(loss, expected, atol=1e-6)
+    assert len(objective.embedded) == 2
     loss.backward()
-    learned = {name.partition(".")[0] for name, it in module.model.named_parameters() if it.grad is not None}
+    learned = {name.partition(".")[0] for name, it in network.named_parameters() if it.grad is not None}
     assert learned == expected_names
-    count = sum(it.numel() for it in module.model.parameters() if it.grad is not None)
+    count = sum(it.numel() for it in network.parameters() if it.grad is not None)
     assert (count == 10) == (learns == "weights")
 
 
 def test_weights_alone_need_something_to_weigh() -> None:
     learned = small(joint=None, vertex={"orientations": 0, "colours": False})
     with pytest.raises(ConfigError, match="handcrafted evidence"):
-        TrainingModule(TrainingConfig(model=learned, learns="weights"))
+        RobustMatObjective(RobustMatSettings(learns="weights"), RobustMat(learned))
 
 
 def test_the_objective_is_the_weighted_sum_of_its_terms() -> None:
-    config = TrainingConfig(
-        model=small(),
+    settings = RobustMatSettings(
         triplet_weight=0.7,
         contrastive_weight=0.6,
         vertex_regularizer=0.2,
@@ -188,9 +194,7 @@ def test_the_objective_is_the_weighted_sum_of_its_terms() -> None:
         graph_loss_weight=0.4,
         joint_weight=0.8,
     )
-    losses = {
-        name: value.item() for name, value in batch_losses(seeded(config.model), two_frame_batch(), config).items()
-    }
+    losses = {name: value.item() for name, value in losses_of(seeded(small()), settings).items()}
     expected = (
         losses["pairs"]
         + 0.7 * losses["triplet"]
@@ -204,15 +208,13 @@ def test_the_objective_is_the_weighted_sum_of_its_terms() -> None:
 
 def test_ambiguous_pairs_do_not_touch_the_objective() -> None:
     """Changing the only landmark pair that is ambiguous in label changes nothing but through its other pairs."""
-    config = TrainingConfig(
-        model=small("ode-only", joint=None, vertex={"orientations": 0, "colours": False}), graph_loss_weight=0.4
-    )
-    model, batch = seeded(config.model), two_frame_batch()
-    losses = batch_losses(model, batch, config)
+    model = seeded(small("ode-only", joint=None, vertex={"orientations": 0, "colours": False}))
+    batch = two_frame_batch(model.config.patch)
+    losses = losses_of(model, RobustMatSettings(graph_loss_weight=0.4))
     embeddings = model.embed(
-        torch.from_numpy(((batch.patches - [95.0, 99, 96] * 2) / 64).astype(np.float32).transpose(0, 3, 1, 2)),
-        torch.from_numpy(batch.index),
-        torch.from_numpy(batch.mask),
+        torch.from_numpy(((batch.pixels - [95.0, 99, 96] * 2) / 64).astype(np.float32).transpose(0, 3, 1, 2)),
+        batch.index,
+        batch.mask,
     ).vertex
     logits = model.vertex_similarity((embeddings[:3, None] - embeddings[3:]).square()).squeeze(-1).detach().numpy()
     p = sigmoid(logits.astype(np.float64))

@@ -1,30 +1,39 @@
 """From two frames to one-to-one matches."""
 
+import importlib
 import json
+import pkgutil
 from dataclasses import replace
 from pathlib import Path
 
 import cv2
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import robustmat
-from models_for_tests import small, untrained
+import robustmat.matching
+import robustmat.methods
+from models_for_tests import seeded, small, untrained
+from robustmat.checkpoints.load import from_checkpoint
 from robustmat.errors import ConfigError, InputError
 from robustmat.matching.assign import mutual_best
-from robustmat.matching.matcher import RobustMatcher
-from robustmat.checkpoints.store import Decision
+from robustmat.matching.decision import Decision
+from robustmat.matching.matcher import Matcher
+from robustmat.matching.network import NetworkMatcher
 from robustmat.types import Frame, Landmark
+
+DECISION = Decision(threshold=0.0, match_threshold=0.0, slope=2.0, intercept=-1.0)
 
 scores = arrays(np.float64, st.tuples(st.integers(0, 6), st.integers(0, 6)), elements=st.floats(0, 2))
 
 
 @pytest.fixture
-def matcher() -> RobustMatcher:
-    return RobustMatcher(untrained(decision=Decision(threshold=0.0, match_threshold=0.0, slope=2.0, intercept=-1.0)))
+def matcher() -> Matcher:
+    return from_checkpoint(untrained(decision=DECISION))
 
 
 def picture(seed: int = 0) -> np.ndarray:
@@ -58,36 +67,37 @@ def test_a_pair_that_is_not_allowed_is_no_rival_either() -> None:
     assert mutual_best(score, 0.0, np.zeros((2, 2), bool)) == []
 
 
-def test_matching_does_not_depend_on_which_frame_comes_first(matcher: RobustMatcher) -> None:
+def test_matching_does_not_depend_on_which_frame_comes_first(matcher: Matcher) -> None:
     forward, backward = matcher.match(frame(5, 0), frame(4, 1)), matcher.match(frame(4, 1), frame(5, 0))
     assert np.allclose(forward.score, backward.score.T, atol=1e-6)
     assert {(it.a, it.b) for it in forward.matches} == {(it.b, it.a) for it in backward.matches}
     assert forward.matches
 
 
-def test_matching_frames_equals_matching_their_embeddings(matcher: RobustMatcher) -> None:
+def test_matching_frames_equals_matching_their_embeddings(matcher: Matcher) -> None:
     a, b = frame(4, 0), frame(3, 1)
     direct, stored = matcher.match(a, b), matcher.match(matcher.embed(a), matcher.embed(b))
     assert direct.matches == stored.matches
     assert (direct.score == stored.score).all()
 
 
-def test_each_patch_is_embedded_once(matcher: RobustMatcher, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_patch_is_embedded_once(matcher: Matcher, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
-    embed = matcher.model.vertex.forward
-    monkeypatch.setattr(matcher.model.vertex, "forward", lambda patches: seen.append(len(patches)) or embed(patches))
+    assert isinstance(matcher, NetworkMatcher)
+    embed = matcher.network.vertex.forward
+    monkeypatch.setattr(matcher.network.vertex, "forward", lambda patches: seen.append(len(patches)) or embed(patches))
     matcher.match(frame(4, 0), frame(6, 1))
     assert seen == [4, 6]
 
 
 @pytest.mark.parametrize(("first", "second"), [(0, 0), (0, 3), (1, 0), (1, 1), (2, 5)])
-def test_every_landmark_is_matched_or_said_to_be_alone(matcher: RobustMatcher, first: int, second: int) -> None:
+def test_every_landmark_is_matched_or_said_to_be_alone(matcher: Matcher, first: int, second: int) -> None:
     result = matcher.match(frame(first), frame(second, 1))
     assert sorted([m.a for m in result.matches] + list(result.unmatched_a)) == list(range(first))
     assert sorted([m.b for m in result.matches] + list(result.unmatched_b)) == list(range(second))
 
 
-def test_duplicate_boxes_do_not_break_matching(matcher: RobustMatcher) -> None:
+def test_duplicate_boxes_do_not_break_matching(matcher: Matcher) -> None:
     twins = Frame("twins", picture, tuple([Landmark((5, 5, 20, 40), "pole")] * 3 + [Landmark((50, 5, 60, 40), "pole")]))
     result = matcher.match(twins, frame(4, 1))
     assert np.isfinite(result.score).all()
@@ -98,11 +108,11 @@ def test_categories_match_their_own_kind_unless_told_otherwise() -> None:
     signs = Frame("signs", picture, (Landmark((5, 5, 20, 40), "traffic_sign"),))
     poles = Frame("poles", picture, (Landmark((5, 5, 20, 40), "pole"),))
     checkpoint = untrained()
-    assert not RobustMatcher(checkpoint).match(signs, poles).matches
-    assert RobustMatcher(checkpoint, same_category=False).match(signs, poles).matches
+    assert not from_checkpoint(checkpoint).match(signs, poles).matches
+    assert from_checkpoint(checkpoint, same_category=False).match(signs, poles).matches
 
 
-def test_probability_follows_the_stored_calibration(matcher: RobustMatcher) -> None:
+def test_probability_follows_the_stored_calibration(matcher: Matcher) -> None:
     result = matcher.match(frame(2), frame(2, 1))
     assert np.allclose(result.probability, 1 / (1 + np.exp(-(2 * result.score - 1))))
     for match in result.matches:
@@ -110,7 +120,7 @@ def test_probability_follows_the_stored_calibration(matcher: RobustMatcher) -> N
 
 
 @pytest.mark.parametrize("kind", ["grey", "rgba", "sixteen bit", "jpeg"])
-def test_images_of_every_kind_can_be_matched(matcher: RobustMatcher, tmp_path: Path, kind: str) -> None:
+def test_images_of_every_kind_can_be_matched(matcher: Matcher, tmp_path: Path, kind: str) -> None:
     pixels = picture()
     path = tmp_path / ("a.jpg" if kind == "jpeg" else "a.png")
     converted = {
@@ -155,24 +165,18 @@ def test_a_box_that_cannot_be_used_is_an_error_that_shows_it(tmp_path: Path, box
         (np.dstack([picture(), picture()[:, :, :1]]), r"found \(60, 90, 4\)"),
     ],
 )
-def test_a_frame_put_together_by_hand_is_checked_too(matcher: RobustMatcher, pixels: np.ndarray, message: str) -> None:
+def test_a_frame_put_together_by_hand_is_checked_too(matcher: Matcher, pixels: np.ndarray, message: str) -> None:
     with pytest.raises(InputError, match=message):
         matcher.embed(Frame("mine", lambda: pixels, frame(1).landmarks))
     with pytest.raises(InputError, match="not finite"):
         matcher.embed(Frame("mine", picture, (Landmark((0, 0, float("nan"), 10), "pole"),)))
 
 
-def test_embeddings_of_another_checkpoint_are_refused(matcher: RobustMatcher) -> None:
-    other = RobustMatcher(untrained(small(vertex={"embedding_dim": 32})))
-    with pytest.raises(InputError, match="embedded with another checkpoint"):
-        matcher.match(frame(2), other.embed(frame(2)))
-
-
 def test_evidence_a_checkpoint_does_not_have_is_refused_by_name() -> None:
     with pytest.raises(ConfigError, match=r"cannot score by evidence 'placements' .*did you mean 'placement'"):
-        RobustMatcher(untrained(), evidence="placements")
+        from_checkpoint(untrained(), "placements")
     with pytest.raises(ConfigError, match="cannot score by evidence 'frames'"):
-        RobustMatcher(untrained(small(joint=None)), evidence="frames")
+        from_checkpoint(untrained(small(joint=None)), "frames")
 
 
 def test_only_placement_evidence_sees_where_boxes_stand_and_only_frames_see_rivals() -> None:
@@ -188,7 +192,7 @@ def test_only_placement_evidence_sees_where_boxes_stand_and_only_frames_see_riva
         ("frames", False, True),
         ("placement", True, True),
     ):
-        matcher = RobustMatcher(untrained(small(patch={"size": 16, "context": None, "margin": 0})), evidence=evidence)
+        matcher = from_checkpoint(untrained(small(patch={"size": 16, "context": None, "margin": 0})), evidence)
         scores = [matcher.match(grey, it).score for it in (grey, moved, fewer)]
         assert np.allclose(scores[0], scores[1]) != sees_boxes
         assert np.allclose(scores[0][:, :2], scores[2], rtol=1e-4) != sees_rivals
@@ -208,7 +212,7 @@ def test_a_mask_of_another_size_is_refused(tmp_path: Path) -> None:
         robustmat.read_frame(tmp_path / "a.png", masks=tmp_path / "m.png")
 
 
-def test_the_picture_shows_both_frames_and_their_matches(matcher: RobustMatcher, tmp_path: Path) -> None:
+def test_the_picture_shows_both_frames_and_their_matches(matcher: Matcher, tmp_path: Path) -> None:
     result = matcher.match(frame(3), frame(3))
     path = result.draw(tmp_path / "matches.png")
     drawn = cv2.imread(str(path))
@@ -217,3 +221,89 @@ def test_the_picture_shows_both_frames_and_their_matches(matcher: RobustMatcher,
     with pytest.raises(InputError, match=r"use \.png"):
         result.draw(tmp_path / "matches.xyz")
     assert not list(tmp_path.glob("*.xyz"))
+
+
+def test_a_given_threshold_takes_the_place_of_the_checkpoints_own() -> None:
+    strict = from_checkpoint(untrained(decision=Decision(threshold=0.0, match_threshold=9.0)))
+    a, b = strict.embed(frame(5)), strict.embed(frame(4, 1))
+    assert not strict.match(a, b).matches
+    everyone = strict.match(a, b, threshold=-1.0)
+    assert len(everyone.matches) > 1
+    assert everyone.threshold == -1.0
+    middle = sorted(it.score for it in everyone.matches)[1]
+    some = strict.match(a, b, threshold=middle)
+    assert [it for it in everyone.matches if it.score >= middle] == list(some.matches)
+    assert (some.score == everyone.score).all()
+
+
+def test_a_least_probability_takes_the_place_of_the_checkpoints_threshold(matcher: Matcher) -> None:
+    """With it, the probability alone decides; with both, a match has to pass both."""
+    strict = from_checkpoint(untrained(decision=DECISION.model_copy(update={"match_threshold": 9.0})))
+    a, b = strict.embed(frame(5)), strict.embed(frame(4, 1))
+    everyone = strict.match(a, b, min_probability=0.0)
+    assert everyone.matches == matcher.match(frame(5), frame(4, 1)).matches
+    middle = sorted(it.probability for it in everyone.matches)[1]
+    some = strict.match(a, b, min_probability=middle)
+    assert [it for it in everyone.matches if it.probability >= middle] == list(some.matches)
+    assert len(some.matches) < len(everyone.matches)
+    assert not strict.match(a, b, min_probability=1.0).matches
+    assert not strict.match(a, b, min_probability=0.0, threshold=9.0).matches
+    assert strict.match(a, b, min_probability=middle, threshold=-1.0).matches == some.matches
+
+
+def test_without_calibration_the_score_stands_for_the_probability() -> None:
+    raw = from_checkpoint(untrained(decision=Decision(threshold=0.0, match_threshold=0.0)))
+    result = raw.match(frame(3), frame(3, 1))
+    np.testing.assert_array_equal(result.probability, np.clip(result.score, 0, 1))
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_building_a_matcher_and_matching_leave_the_callers_network_as_it_was(training: bool) -> None:
+    network = seeded(small()).train(training)
+    network.joint.train(not training)  # some part may be in another mode than the whole
+    modes = {name: module.training for name, module in network.named_modules()}
+    before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
+    needs = {name: parameter.requires_grad for name, parameter in network.named_parameters()}
+    matcher = NetworkMatcher("mine", network, DECISION, evidence="placement")
+    found = matcher.match(frame(4), frame(3, 1))
+    assert matcher.network is network
+    assert {name: module.training for name, module in network.named_modules()} == modes
+    assert all(torch.equal(tensor, before[name]) for name, tensor in network.state_dict().items())
+    assert {name: parameter.requires_grad for name, parameter in network.named_parameters()} == needs
+    assert {parameter.device.type for parameter in network.parameters()} == {"cpu"}
+    assert torch.is_grad_enabled()
+    network.eval()
+    assert (matcher.match(frame(4), frame(3, 1)).score == found.score).all()  # matched as if in evaluation mode
+
+
+def test_a_network_that_failed_is_in_its_mode_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = seeded(small()).train()
+    matcher = NetworkMatcher("mine", network, DECISION)
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(network, "describe", broken)
+    with pytest.raises(RuntimeError, match="out of memory"):
+        matcher.embed(frame(2))
+    assert all(module.training for module in network.modules())
+
+
+def every_matcher() -> list[type[Matcher]]:
+    for package in (robustmat.matching, robustmat.methods):
+        for module in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
+            importlib.import_module(module.name)
+    found, queue = [], [Matcher]
+    while queue:
+        for kind in queue.pop().__subclasses__():
+            if kind.__module__.startswith("robustmat."):
+                found.append(kind)
+                queue.append(kind)
+    return found
+
+
+def test_matching_is_written_once() -> None:
+    kinds = every_matcher()
+    assert {"NetworkMatcher", "OnnxMatcher", "SteppedMatcher", "CachedMatcher"} <= {kind.__name__ for kind in kinds}
+    assert not [kind.__name__ for kind in kinds if "match" in vars(kind)]
+    assert all(kind.match is Matcher.match for kind in kinds)

@@ -10,7 +10,7 @@ from scipy.special import expit
 from robustmat.errors import DataError
 from robustmat.evaluation import metrics
 from robustmat.fitting.calibration import fit_calibration
-from robustmat.matching.decision import Decision, evidence
+from robustmat.matching.decision import Decision, calibration_input
 
 # Precision, recall and AUC as printed, for three matched pairs to one unmatched: noisy KITTI, noisy Oxford.
 KITTI = {
@@ -194,18 +194,18 @@ def test_calibration_needs_both_labels() -> None:
         fit_calibration([0.1, 0.2], [True, True])
 
 
-@pytest.mark.parametrize("certain", [1.0, 2.0])
-def test_shares_of_trust_are_calibrated_by_their_log_odds(certain: float) -> None:
-    """Scores that are probabilities already, times `certain`, come back as such; by the raw score they would not."""
+@pytest.mark.parametrize("highest", [1.0, 2.0])
+def test_shares_of_trust_are_calibrated_by_their_log_odds(highest: float) -> None:
+    """Scores that are probabilities already, times `highest`, come back as such; by the raw score they would not."""
     rng = np.random.default_rng(0)
     truth = rng.beta(0.3, 1.0, 20_000)  # most candidates of two frames are wrong
     labels = rng.random(len(truth)) < truth
-    scores = certain * truth
-    slope, intercept = fit_calibration(evidence(scores, certain), labels)
-    bent = Decision(threshold=0, match_threshold=0, slope=slope, intercept=intercept, certain=certain)
+    scores = highest * truth
+    slope, intercept = fit_calibration(calibration_input(scores, highest), labels)
+    bent = Decision(threshold=0, match_threshold=0, slope=slope, intercept=intercept, max_score=highest)
     slope, intercept = fit_calibration(scores, labels)
     straight = Decision(threshold=0, match_threshold=0, slope=slope, intercept=intercept)
     error, other = (np.abs(it.probability(scores) - truth).max() for it in (bent, straight))
     assert error < 0.02
     assert other > 0.05
-    assert np.isfinite(bent.probability(np.array([0.0, certain]))).all()
+    assert np.isfinite(bent.probability(np.array([0.0, highest]))).all()

@@ -6,13 +6,14 @@ import torch
 from scipy.special import expit
 
 from models_for_tests import ALL_CONFIGS, seeded, small
+from robustmat.features.frame import frame_features
+from robustmat.features.patches import to_input
 from robustmat.features.placement import PLACEMENT_DIM
-from robustmat.matching.matcher import embed_landmarks
 from robustmat.models.presets import preset
 from robustmat.models.robustmat import Embeddings, ModelConfig, PairLogits, RobustMat
 from robustmat.models.summary import summarize
 from robustmat.models.vertex import VERTEX_FIELDS
-from robustmat.types import CATEGORIES, Landmark
+from robustmat.types import CATEGORIES, Frame, Landmark
 
 BOXES = [
     (10, 10, 30, 60),
@@ -53,7 +54,13 @@ def test_embedding_alone_equals_embedding_in_a_batch(config: ModelConfig) -> Non
 
 
 def embedded(model: RobustMat, seed: int, landmarks: list[Landmark] = LANDMARKS) -> Embeddings:
-    return embed_landmarks(model, picture(seed), landmarks)
+    """As a matcher does it: what is described is all that a score knows."""
+    pixels, config = picture(seed), model.config
+    found = frame_features(Frame("frame", lambda: pixels, tuple(landmarks)), pixels, config.patch, config.neighborhood)
+    arrays = to_input(found.patches, config.patch), found.index, found.mask, found.placement
+    with torch.inference_mode():
+        described = model.describe(*map(torch.from_numpy, arrays))
+    return Embeddings(described["vertex"], described["graph"], described["placement"])
 
 
 @every_config
@@ -101,7 +108,7 @@ def test_the_graphs_half_of_the_score_counts_as_much_as_the_configuration_says(w
     logits = PairLogits(*torch.randn(3, 4, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64))
     r, d, back = (expit(it.numpy()) for it in (logits.vertex, logits.graph_ab, logits.graph_ba))
     np.testing.assert_allclose(RobustMat(config).score(logits).numpy(), r + weight * (d + back) / 2, atol=1e-12)
-    assert config.highest_score("pair") == 1 + weight
+    assert RobustMat(config).max_score("pair") == 1 + weight
 
 
 @every_config

@@ -12,7 +12,7 @@ from robustmat.dataset.pairs import PairSample, draw_frame_pairs, draw_pairs
 from robustmat.dataset.store import LandmarkDataset
 from robustmat.dataset.truth import frame_pairs, label_candidates, read_truth, unite_identities
 from robustmat.errors import ConfigError, DataError
-from robustmat.types import AMBIGUOUS, Landmark, MATCHED, UNMATCHED
+from robustmat.types import AMBIGUOUS, MATCHED, UNMATCHED, Landmark
 from small_world import drive, make_boards
 
 BOARDS = make_boards(14, seed=0)

@@ -11,19 +11,19 @@ import pytest
 import torch
 from PIL import Image
 
+from robustmat.checkpoints.store import load_checkpoint
 from robustmat.config import merged
 from robustmat.dataset.store import LandmarkDataset
 from robustmat.errors import ConfigError, DataError
 from robustmat.evaluation.metrics import measure
 from robustmat.evaluation.predictions import read_predictions
-from robustmat.models.baselines import BASELINES
-from robustmat.models.baselines.matchnet import MatchNet
-from robustmat.models.baselines.weights import load_baseline
+from robustmat.methods import find_method, rivals
+from robustmat.methods.matchnet import MatchNet
 from robustmat.tables import reproduce as module
 from robustmat.tables import values as tables_values
 from robustmat.tables.budget import steps_within
 from robustmat.tables.definitions import TABLES, Row, Training, choose_rows, choose_table, make_row
-from robustmat.tables.make import write_table
+from robustmat.tables.make import EXTRAS, write_table
 from robustmat.tables.paper import PAPER, paper_figures
 from robustmat.tables.plan import (
     Cell,
@@ -37,8 +37,6 @@ from robustmat.tables.plan import (
 )
 from robustmat.tables.reproduce import Settings, Workspace, reproduce, train_command, train_missing
 from robustmat.tables.values import COLUMNS, Entry, Line, Section, make_section, mean_section
-from robustmat.tables.write import section_table
-from robustmat.training.baseline_config import load_baseline_config
 from robustmat.training.config import load_training_config
 from small_world import drive, make_boards
 
@@ -54,7 +52,7 @@ SMALL_MODEL = {
     "similarity_hidden": [16, 8],
 }
 HARDNET = Training("hardnet", "hardnet", QUICK | {"model": {"patch": {"size": 32, "margin": 2}}})
-ROBUSTMAT = Training("robustmat", "street", QUICK | {"changes": SMALL_MODEL | {"joint": None}})
+ROBUSTMAT = Training("robustmat", "street", QUICK | {"model": SMALL_MODEL | {"joint": None}})
 ROWS = (
     Row("hardnet", HARDNET),
     Row("hardnet+neighbors", HARDNET, "neighbors"),
@@ -79,7 +77,8 @@ def make(path: Path, streets: list[LandmarkDataset], **settings: Any) -> tuple[A
     tests = make_tests(streets[:1], streets[1:2], streets[2:])
     workspace = Workspace(path, Settings(**{"seeds": (0,), "steps": 2, "most_frame_pairs": 20} | settings))
     found = reproduce(table, ROWS, tests, workspace)
-    return write_table("main", table, ROWS, tests, found, workspace, "robustmat reproduce main"), found
+    command = "robustmat reproduce main"
+    return write_table("main", table, ROWS, tests, found, workspace, command, extras=EXTRAS), found
 
 
 def test_an_interrupted_table_goes_on_and_ends_as_if_nothing_had_happened(
@@ -105,25 +104,26 @@ def test_an_interrupted_table_goes_on_and_ends_as_if_nothing_had_happened(
     cut, again = make(tmp_path / "cut", streets)
     assert not [it for it, time in kept.items() if it.stat().st_mtime_ns != time]  # nothing is done twice
     assert {it.name: it.read_bytes() for it in found.values()} == {it.name: it.read_bytes() for it in again.values()}
-    for name in ("markdown", "csv", "bars", "examples"):
+    for name in ("page", "csv", "bars", "examples"):
         assert getattr(whole, name).read_bytes() == getattr(cut, name).read_bytes()
 
-    # Every number of the CSV can be computed again from the file that it names.
+    # Every number of the CSV can be computed again from the file that the index names.
+    index = json.loads(whole.index.read_text())
+    files = {(cell["row"], cell["condition"]): cell["predictions"] for cell in index["cells"]}
     lines = list(csv.DictReader(whole.csv.open()))
     assert {it["method"] for it in lines} >= {"hardnet", "hardnet+neighbors", "robustmat", "root-sift", "box-geometry"}
     checked = 0
     for line in lines:
-        if line["metric"] != "roc_auc" or line["method"] != "hardnet+neighbors" or line["test"].startswith("mean"):
+        if line["method"] != "hardnet+neighbors":
             continue
-        predictions = read_predictions(tmp_path / "whole" / "predictions" / line["files"])
+        predictions = read_predictions(tmp_path / "whole" / "predictions" / files[line["method"], line["condition"]])
         row = next(it for it in predictions.rows if it.name == "neighbors")
         kind = ("same-class", "random").index(line["negatives"])
         chosen = predictions.pairs.negatives == kind
         expected = measure(row.score[chosen], predictions.pairs.label[chosen], row.threshold)["roc_auc"]
-        assert float(line["mean"]) == pytest.approx(expected, abs=1e-6)
+        assert float(line["roc_auc"]) == pytest.approx(expected, abs=6e-5)
         checked += 1
     assert checked == 2 * 2  # conditions, negatives
-    index = json.loads(whole.index.read_text())
     assert len(index["cells"]) == 2 * len(ROWS)
     for cell in index["cells"]:
         assert (tmp_path / "whole" / "predictions" / cell["predictions"]).is_file()
@@ -131,9 +131,10 @@ def test_an_interrupted_table_goes_on_and_ends_as_if_nothing_had_happened(
         assert cell["evaluate"].startswith("robustmat evaluate drive")
         assert "--steps 2" in cell["train"]
 
-    text = whole.markdown.read_text()
-    assert "## drive0 -> drive2, clean, same-class negatives" in text
-    assert "## drive0 -> drive2, awgn:20, random negatives" in text
+    text = whole.page.read_text()
+    assert "drive0 -> drive2; clean, awgn:20; same-class negatives" in text
+    assert "lead over the best rival, awgn:20" in text
+    assert "## Random negatives" in text
     for picture in (whole.bars, whole.examples):
         pixels = np.asarray(Image.open(picture))
         assert pixels.std() > 10  # something was drawn
@@ -143,25 +144,18 @@ def test_an_interrupted_table_goes_on_and_ends_as_if_nothing_had_happened(
 
 
 def line(label: str, *values: float) -> Line:
-    return Line(label, dict.fromkeys(COLUMNS, values), tuple(f"{label}-{seed}.npz" for seed in range(len(values))))
+    return Line(label, dict.fromkeys(COLUMNS, values))
 
 
-def test_the_mean_over_directions_is_taken_seed_by_seed_and_marks_the_best() -> None:
+def test_the_mean_over_directions_is_taken_seed_by_seed() -> None:
     there = Section("a -> b", "paper:16", "random", (line("hardnet", 0.8, 0.6), line("robustmat", 0.9, 0.7)), {})
     back = Section("b -> a", "paper:16", "random", (line("hardnet", 0.6, 0.8), line("robustmat", 0.5, 0.9)), {})
     mean = mean_section([there, back])
-    assert mean.test == "mean of a -> b and b -> a"
+    assert (mean.test, mean.mean_of) == ("mean", ("a -> b", "b -> a"))
     hardnet, robustmat = mean.lines
     assert hardnet.mean("f1") == pytest.approx(0.7)
     assert hardnet.deviation("f1") == pytest.approx(0.0)  # 0.7 with either seed
     assert robustmat.deviation("f1") == pytest.approx(np.std([0.7, 0.8], ddof=1))
-    assert len(hardnet.files) == 4
-    text = section_table("main", mean)
-    assert "**0.750 ± 0.071**" in text
-    assert "<u>0.700 ± 0.000</u>" in text
-    assert "| 0.9136 |" in text  # RobustMat's F1 in the paper
-    fpr = text.splitlines()[2].split("|")[9]
-    assert "**" in fpr  # of false positives, fewer are better: HardNet's
 
 
 def test_the_mean_over_directions_is_compared_by_the_objects_of_both(
@@ -207,7 +201,10 @@ def test_every_row_of_every_table_can_be_configured(name: str) -> None:
         config = load_config(row.training, 1, 10)
         assert config.steps == 10
         assert config.seed == 1
-        assert row.method
+        assert row.evidence in (
+            *find_method(config.method).learning.evidence,
+            *find_method(config.method).learning.steps,
+        )
 
 
 def test_tables_have_the_papers_figures_beside_their_rows() -> None:
@@ -270,7 +267,7 @@ def test_what_is_learned_first_is_learned_once_and_gone_on_from(streets: list[La
     assert len([it for it in trained if f"on {first.name}" in it]) == 2  # two methods, whatever direction and seed
     assert len(trained) == 2 + 2 * 2 * 2
     assert len(set(found.values())) == len(found)
-    shipped = {"hardnet": load_baseline_config("hardnet"), "robustmat": load_training_config("street")}
+    shipped = {"hardnet": load_training_config("hardnet"), "robustmat": load_training_config("street")}
     for method, config in shipped.items():
         name = f"{method}--drive1-after-{first.name}--s1"
         run = json.loads((tmp_path / "runs" / name / "run.json").read_text())
@@ -287,7 +284,7 @@ def test_who_gains_nothing_by_towns_is_suited_to_them_and_learns_from_the_drives
 ) -> None:
     first = make_first(streets[:1], streets[2:], None)
     side = make_tests(streets[1:2], [], streets[2:], first=first, also=streets[:1])[0].side
-    trainings = {name: make_row(name).training for name in (*BASELINES, "robustmat", "street")}
+    trainings = {name: make_row(name).training for name in (*rivals(), "robustmat", "street")}
     assert {name for name, it in trainings.items() if first_of(it, side) is None} == {"street"}
     alone = {name for name, it in trainings.items() if learned_by(it, side) == side.data}
     assert alone == {"matchnet", "solar", "delg", "cvnet", "robustmat", "street"}
@@ -295,8 +292,13 @@ def test_who_gains_nothing_by_towns_is_suited_to_them_and_learns_from_the_drives
     from_random = choose_rows("main", ["robustmat"], "paper")[0].training
     assert learned_by(from_random, side) == (*streets[1:2], *streets[:1])  # no warm start, nothing to spoil
     workspace = Workspace(tmp_path, Settings(seeds=(0,), steps=3))
-    hardnet, street = load_baseline_config("hardnet").learning_rate, load_training_config("street").learning_rate
-    for name, steps, rate in (("hardnet", 3, 0.3 * hardnet), ("solar", 0, 3e-5), ("robustmat", 0, 0.3 * street)):
+    hardnet, street = load_training_config("hardnet").learning_rate, load_training_config("street").learning_rate
+    for name, steps, rate in (
+        ("hardnet", 3, 0.3 * hardnet),
+        ("matchnet", 0, load_training_config("matchnet").learning_rate),  # a distance on top of chance
+        ("solar", 0, 3e-5),
+        ("robustmat", 0, 0.3 * street),
+    ):
         assert workspace.first_config(trainings[name], first).steps == steps
         assert workspace.config(trainings[name], side, 0).learning_rate == pytest.approx(rate)
 
@@ -308,7 +310,7 @@ def test_imagenet_features_take_their_whole_rate_when_there_is_time_for_it(
 ) -> None:
     first = make_first(streets[:1], streets[2:], None)
     training = make_row(name).training
-    whole = load_baseline_config(name).learning_rate
+    whole = load_training_config(name).learning_rate
     workspace = Workspace(tmp_path, Settings(seeds=(0,), steps=steps))
     for side in (make_tests(streets[1:2], [], streets[2:], first=it)[0].side for it in (None, first)):
         config = workspace.config(training, side, 0)
@@ -325,9 +327,9 @@ def test_no_steps_suit_a_method_to_its_data(streets: list[LandmarkDataset], tmp_
     config = workspace.first_config(training, first)
     run = train_missing(workspace, training, config, first, 0)
     assert is_finished(run, config)
-    model = load_baseline(run).model
-    assert isinstance(model, MatchNet)
-    one, other = model.metric[0].weight.chunk(2, dim=1)  # type: ignore[union-attr, operator]
+    network = load_checkpoint(run).network
+    assert isinstance(network, MatchNet)
+    one, other = network.metric[0].weight.chunk(2, dim=1)  # type: ignore[union-attr, operator]
     assert torch.equal(one, -other)  # a distance still: nothing was learned
 
 

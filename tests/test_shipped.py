@@ -3,8 +3,8 @@
 import pytest
 
 import robustmat
-from robustmat.cli.demo import TOWN
 from robustmat.checkpoints.store import load_checkpoint, read_scores, shipped_checkpoints
+from robustmat.cli.demo import TOWN
 from robustmat.training.config import load_training_config
 
 
@@ -28,4 +28,4 @@ def test_the_default_checkpoint_is_street() -> None:
 
 
 def test_fine_tuning_goes_on_with_the_model_that_is_shipped() -> None:
-    assert load_training_config("street-real").model == load_checkpoint("street").model.config
+    assert load_training_config("street-real").model == load_checkpoint("street").network.config

@@ -19,7 +19,7 @@ from robustmat.simulation.seeing import see
 from robustmat.simulation.views import SHRINK, View, draw_views, shrunk
 from robustmat.simulation.warped import MOST_VIEWS, prepare_warped
 from robustmat.sources.labelled_images import open_labelled_images
-from robustmat.types import AMBIGUOUS, Camera, MATCHED, UNMATCHED
+from robustmat.types import AMBIGUOUS, MATCHED, UNMATCHED, Camera
 
 WIDTH, HEIGHT = 320, 200
 GREY, RED, GREEN, BLUE = (90, 90, 90), (220, 20, 20), (20, 220, 20), (20, 20, 220)

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from layouts_for_tests import LAYOUTS
-from robustmat.types import UNMATCHED
 from robustmat.dataset.prepare import prepare
 from robustmat.dataset.store import LandmarkDataset, open_dataset
 from robustmat.dataset.truth import frame_pairs, label_candidates, read_truth
 from robustmat.landmarks.config import DEFAULT
 from robustmat.landmarks.known import identify
 from robustmat.simulation import build_town, drive_town
+from robustmat.types import UNMATCHED
 
 pytestmark = pytest.mark.slow
 

@@ -17,7 +17,7 @@ from robustmat.config import nearest
 from robustmat.errors import ConfigError
 from robustmat.matching.manifest import is_export
 from robustmat.matching.matcher import Matcher
-from robustmat.methods import find_method, method_names
+from robustmat.methods import find_method, method_names, split_name
 
 if TYPE_CHECKING:
     from robustmat.matching.onnx import OnnxMatcher
@@ -47,11 +47,11 @@ def load(
     if runtime not in RUNTIMES:
         raise ConfigError(f"unknown runtime '{runtime}' ({nearest(runtime, list(RUNTIMES))})")
     if str(name) in method_names() and not Path(name).is_dir():
-        return untrained_matcher(str(name))
+        return untrained_matcher(str(name), evidence, same_category=same_category)
     if is_export(name):
         if runtime == "torch":
             raise ConfigError(f"{name} is an ONNX export: leave --runtime out, or give its checkpoint")
-        return _exported(Path(name), runtime, evidence, same_category)
+        return _exported(Path(name), runtime, device, evidence, same_category)
     folder = find_checkpoint(name)
     if runtime == "auto":
         runtime = "torch" if find_spec("torch") else "onnx"
@@ -63,7 +63,7 @@ def load(
             f"'{name}' brings no exported files: run `robustmat export onnx --checkpoint {name} --out DIR` where torch "
             "is installed and give DIR, or install torch: pip install 'robustmat[torch]'"
         )
-    return _exported(folder / EXPORTED, runtime, evidence, same_category)
+    return _exported(folder / EXPORTED, runtime, device, evidence, same_category)
 
 
 def load_on(name: str | Path, device: str) -> Checkpoint:
@@ -116,12 +116,15 @@ def with_step(checkpoint: Checkpoint, matcher: Matcher, step: str) -> Matcher:
     return SteppedMatcher(matcher, step, checkpoint.steps[step], checkpoint.decisions[step], prior)
 
 
-def untrained_matcher(name: str) -> Matcher:
+def untrained_matcher(name: str, evidence: str | None = None, *, same_category: bool = True) -> Matcher:
     """A method that needs no training, with its default threshold."""
     make = find_method(name).matcher
     if make is None:
         raise ConfigError(f"{name} has to be trained first (`robustmat train {name} ...`): give the folder of its run")
-    return make()
+    split_name(name, evidence)  # refuses what it cannot know
+    matcher = make()
+    matcher.same_category = same_category
+    return matcher
 
 
 def describe_source(name: str | Path) -> tuple[str, Provenance]:
@@ -132,7 +135,9 @@ def describe_source(name: str | Path) -> tuple[str, Provenance]:
     return header.method, header.provenance
 
 
-def _exported(folder: Path, runtime: str, evidence: str | None, same_category: bool) -> "OnnxMatcher":
+def _exported(folder: Path, runtime: str, device: str, evidence: str | None, same_category: bool) -> "OnnxMatcher":
     from robustmat.matching.onnx import OnnxMatcher
 
+    if device != "cpu":
+        raise ConfigError(f"exported files run on the cpu, not on device '{device}': choose cpu, or runtime torch")
     return OnnxMatcher(folder, evidence=evidence, same_category=same_category, int8=runtime == "onnx-int8")

@@ -110,8 +110,8 @@ def find_checkpoint(name: str | Path) -> Path:
     for folder in (Path(name), Path(name) / "best"):
         if (folder / "model.json").is_file():
             return folder
-    known = nearest(str(name), list(shipped))
-    raise WeightsError(f"no checkpoint '{name}': neither a folder with model.json nor a shipped name ({known})")
+    known = nearest(str(name), [*shipped, *method_names()])
+    raise WeightsError(f"no checkpoint '{name}': neither a folder with model.json nor a known name ({known})")
 
 
 def checkpoint_name(folder: Path) -> str:
@@ -143,8 +143,8 @@ def load_checkpoint(name: str | Path) -> Checkpoint:
     """Read a checkpoint by name or folder; nothing in it is executed."""
     folder = find_checkpoint(name)
     header = read_header(folder)
-    learning = find_method(header.method).learning
-    network = learning.network(parse(learning.config, header.model, f"{folder / 'model.json'}: model"))
+    method = find_method(header.method)
+    network = method.make_network(parse(method.learning.config, header.model, f"{folder / 'model.json'}: model"))
     missing = set(network.evidence) - set(header.decisions)
     if missing:
         raise WeightsError(

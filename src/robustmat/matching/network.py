@@ -1,5 +1,6 @@
 """A network as a matcher: torch."""
 
+import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
 
 
 class NetworkMatcher(Matcher):
-    """Matches on whatever device the network is on; its mode and weights stay as the caller left them."""
+    """Matches on whatever device the network is on; its mode and weights stay as the caller left them.
+
+    Without a fingerprint, frames are known by the weights that the network has now.
+    """
 
     def __init__(
         self,
@@ -32,7 +36,8 @@ class NetworkMatcher(Matcher):
         same_category: bool = True,
     ) -> None:
         self.name, self.network, self.decision = name, network, decision
-        self.evidence, self.fingerprint, self.same_category = evidence, fingerprint, same_category
+        self.evidence, self.same_category = evidence, same_category
+        self.fingerprint = fingerprint or weights_fingerprint(network)
 
     def embed(self, frame: Frame) -> EmbeddedFrame:
         config = self.network.config
@@ -56,13 +61,21 @@ class NetworkMatcher(Matcher):
 
 @contextmanager
 def inference(network: "Network") -> Iterator[torch.device]:
-    """Evaluation mode without gradients, and the caller's mode again afterwards; gives the network's device."""
-    training = network.training
+    """Evaluation mode without gradients, and the caller's modes again afterwards; gives the network's device."""
+    training = [module for module in network.modules() if module.training]
     if training:
         network.eval()
     try:
         with torch.inference_mode():
             yield next(network.parameters()).device
     finally:
-        if training:
-            network.train()
+        for module in training:  # each by itself: some of a network may be kept in evaluation mode
+            module.training = True
+
+
+def weights_fingerprint(network: "Network") -> str:
+    """Names the configuration and the weights of a network in memory."""
+    found = hashlib.sha256(network.config.model_dump_json().encode())
+    for name, tensor in network.state_dict().items():
+        found.update(name.encode() + tensor.cpu().contiguous().numpy().tobytes())
+    return found.hexdigest()[:16]

@@ -47,8 +47,10 @@ class SteppedMatcher(Matcher):
         prior: Matcher | None = None,
     ) -> None:
         self.inner, self.step, self.prior, self.decision = inner, step, prior, decision
-        self.evidence = step
-        self.name, self.fingerprint = f"{inner.name}+{step}", inner.fingerprint
+        self.evidence, self.same_category = step, inner.same_category
+        self.name = f"{inner.name}+{step}"
+        # What the prior knows is embedded as well: frames without that are refused.
+        self.fingerprint = f"{inner.fingerprint}+{prior.fingerprint}" if prior else inner.fingerprint
         self.config = config or StepConfig()
 
     def embed(self, frame: Frame) -> EmbeddedFrame:

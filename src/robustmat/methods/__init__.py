@@ -81,6 +81,16 @@ class Method:
             raise ConfigError(f"{self.label} needs no training")
         return self.trainable
 
+    def make_network(self, config: Any) -> "Network":
+        """An untrained network; says what to install where a library is missing."""
+        learning = self.learning
+        try:
+            return learning.network(config)
+        except ModuleNotFoundError as missing:
+            raise ConfigError(
+                f"{self.label} needs '{missing.name}': pip install 'robustmat[{learning.extra}]'"
+            ) from None
+
 
 # What all rivals' trainings have in common: enough for minutes on one core.
 RIVAL_RUN: dict[str, Any] = {

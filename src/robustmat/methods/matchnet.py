@@ -115,7 +115,8 @@ METHOD = Method(
         MatchNet,
         MatchNetSettings,
         objective,
-        run=RIVAL_RUN | {"learning_rate": 1e-4, "weight_decay": 0.01, "learns_from_towns": False},
+        run=RIVAL_RUN
+        | {"learning_rate": 1e-4, "weight_decay": 0.01, "learns_from_towns": False, "rate_after_first": 1.0},
     ),
     in_paper=True,
 )

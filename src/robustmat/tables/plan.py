@@ -21,7 +21,6 @@ from robustmat.tables.definitions import Row, Training
 from robustmat.training.config import TrainingConfig, load_training_config
 
 REFERENCES = "references"  # stands where a training's key stands
-GOING_ON = 0.3  # of the learning rate, where weights are good already
 ADAPTING = 3e-5  # the most, where they are ImageNet's and have less than LONG steps: more spoils them first
 LONG = 100
 
@@ -139,9 +138,7 @@ def rate_of(training: Training, side: TrainingSplit, config: TrainingConfig) -> 
     """The learning rate at which a training learns from its own drives."""
     if uses_imagenet(config):
         return config.learning_rate if config.steps >= LONG else min(ADAPTING, config.learning_rate)
-    if first_of(training, side) is None or not config.learns_from_towns:
-        return config.learning_rate  # comes with nothing, or with a distance on top of chance
-    return GOING_ON * config.learning_rate
+    return config.learning_rate * (config.rate_after_first if first_of(training, side) else 1.0)
 
 
 def uses_imagenet(config: TrainingConfig) -> bool:

@@ -43,6 +43,7 @@ class RunConfig(Config):
     # Features of photographs, or of chance with a distance on top, match real streets better before they have learned
     # from simulated towns than after: tables then only initialise them there (`warm_start`).
     learns_from_towns: bool = True
+    rate_after_first: float = Field(default=0.3, gt=0, le=1)  # of the learning rate, where tables go on from towns
 
     @field_validator("perturbations", "validation_perturbation")
     @classmethod

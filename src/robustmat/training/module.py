@@ -26,10 +26,10 @@ class TrainingModule(lightning.LightningModule):
     def __init__(self, config: TrainingConfig, bank: PatchBank) -> None:
         super().__init__()
         self.config, self.bank = config, bank
-        learning = find_method(config.method).learning
-        self.network = learning.network(config.model)
+        method = find_method(config.method)
+        self.network = method.make_network(config.model)
         identities = 1 + max(int(frame.identity.max()) for frame in bank.truth.frames)
-        self.objective = learning.objective(config.objective, self.network, identities)
+        self.objective = method.learning.objective(config.objective, self.network, identities)
 
     def training_step(self, batch: Batch, _: int) -> Tensor:
         losses = self.losses(batch, self.global_step)

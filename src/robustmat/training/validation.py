@@ -10,7 +10,7 @@ from robustmat.evaluation.metrics import measure
 from robustmat.evaluation.scoring import embed_sample
 from robustmat.fitting.decision import fit_decision
 from robustmat.matching.decision import UNDECIDED, Decision
-from robustmat.matching.network import NetworkMatcher
+from robustmat.matching.network import NetworkMatcher, inference
 from robustmat.perturb import Perturbation, perturb_image
 from robustmat.progress import Progress, silent
 from robustmat.types import Frame, Image
@@ -44,11 +44,12 @@ def validate(network: "Network", validation: ValidationSet) -> tuple[dict[str, D
     """The best decision on the held-out drives for each kind of evidence, and the metrics there of the last kind."""
     sample = validation.sample
     matchers = {kind: NetworkMatcher("in training", network, UNDECIDED, evidence=kind) for kind in network.evidence}
-    (memory,) = embed_sample([next(iter(matchers.values()))], sample)
-    fitted = {
-        kind: fit_decision(matcher, memory, sample, max_score=network.max_score(kind))
-        for kind, matcher in matchers.items()
-    }
+    with inference(network):  # once for all frame pairs
+        (memory,) = embed_sample([next(iter(matchers.values()))], sample)
+        fitted = {
+            kind: fit_decision(matcher, memory, sample, max_score=network.max_score(kind))
+            for kind, matcher in matchers.items()
+        }
     last = fitted[network.evidence[-1]]
     metrics = measure(last.scores, sample.label, last.decision.threshold)
     return {kind: found.decision for kind, found in fitted.items()}, metrics

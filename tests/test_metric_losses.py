@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from robustmat.training import baseline_losses as losses
+from robustmat.models import metric_losses as losses
 
 COUNT, DIM = 9, 5
 

@@ -6,15 +6,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from robustmat.types import AMBIGUOUS, MATCHED, UNMATCHED
 from robustmat.dataset.pairs import draw_pairs
 from robustmat.evaluation.metrics import roc_auc
 from robustmat.evaluation.scoring import embed_frames, score_pairs, views_of
 from robustmat.features.neighborhoods import neighborhoods
 from robustmat.fitting.competition import fit_competition, fit_steps
-from robustmat.fitting.references import CrossCorrelation, SameClass
-from robustmat.matching.steps import SteppedMatcher, compete, rivalry, with_neighbors
+from robustmat.matching.cached import CachedMatcher
+from robustmat.matching.embedded import EmbeddedFrame
+from robustmat.matching.steps import StepConfig, SteppedMatcher, compete, rivalry, with_neighbors
+from robustmat.methods.cross_correlation import CrossCorrelation
+from robustmat.methods.same_class import SameClass
 from robustmat.perturb import CLEAN
+from robustmat.types import AMBIGUOUS, MATCHED, UNMATCHED, Array, Frame
 from small_world import drive, make_boards
 
 SCORES = arrays(np.float64, st.tuples(st.integers(1, 5), st.integers(1, 5)), elements=st.floats(-3, 3))
@@ -129,5 +132,57 @@ def test_competition_and_placement_never_cost_what_the_pixels_knew() -> None:
     stepped = matchers[2]
     assert isinstance(stepped, SteppedMatcher)
     assert stepped.config.prior_scale > 0.1
-    assert stepped.decision is not None
-    assert stepped.threshold == stepped.decision.threshold
+    assert stepped.decision.slope is not None
+    assert stepped.inner is inner  # no longer the one that remembers all scores of the fitting
+
+
+def test_a_step_keeps_who_may_match_whom_and_adds_its_name() -> None:
+    inner = CrossCorrelation()
+    inner.same_category = False
+    stepped = SteppedMatcher(inner, "placement", StepConfig(prior_scale=1.0), prior=SameClass())
+    assert (stepped.name, stepped.evidence, stepped.same_category) == (
+        "cross-correlation+placement",
+        "placement",
+        False,
+    )
+    a, b = (stepped.embed(it) for it in drive(make_boards(6, 0), frames=3).frames[::2])
+    score, prior = stepped.parts(a, b)
+    np.testing.assert_array_equal(score, inner.score(a, b))
+    same = np.array([[x.category == y.category for y in b.landmarks] for x in a.landmarks])
+    assert (prior[same] > 0).all()
+    assert (prior[~same] < 0).all()
+
+
+def test_a_cached_matcher_embeds_a_frame_and_scores_a_frame_pair_once() -> None:
+    asked: list[str] = []
+
+    class Counting(CrossCorrelation):
+        def embed(self, frame: Frame) -> EmbeddedFrame:
+            asked.append("embed")
+            return super().embed(frame)
+
+        def score(self, a: EmbeddedFrame, b: EmbeddedFrame) -> Array:
+            asked.append("score")
+            return super().score(a, b)
+
+    inner = Counting()
+    shared = CachedMatcher(inner)
+    steps = [
+        SteppedMatcher(shared, step, prior=prior) for step, prior in (("competition", None), ("placement", SameClass()))
+    ]
+    frames = drive(make_boards(6, 0), frames=5).frames[::2]
+    memories: list[list[EmbeddedFrame]] = [[], []]
+    for frame in frames:
+        for step, memory in zip(steps, memories, strict=True):
+            memory.append(step.embed(frame))
+    assert asked == ["embed"] * 3
+    asked.clear()
+    for step, (a, b, c) in zip(steps, memories, strict=True):
+        alone = SteppedMatcher(CrossCorrelation(), step.step, prior=step.prior)
+        for first, second in ((a, b), (b, c), (a, b), (b, a)):
+            np.testing.assert_array_equal(step.score(first, second), alone.score(first, second))
+    assert asked == ["score"] * 3  # a with b, b with c, b with a
+    plain = CachedMatcher(SameClass())  # it remembers nothing of a frame by which two could be told apart
+    a, b, c = (plain.embed(frame) for frame in frames)
+    np.testing.assert_array_equal(plain.score(a, b), SameClass().score(a, b))
+    np.testing.assert_array_equal(plain.score(b, c), SameClass().score(b, c))

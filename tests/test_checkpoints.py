@@ -1,18 +1,21 @@
 """Checkpoints: what is saved is what is loaded, and what does not fit says so."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from models_for_tests import ALL_CONFIGS, small, untrained
+from models_for_tests import ALL_CONFIGS, seeded, small, untrained
+from robustmat.checkpoints.store import Checkpoint, Provenance, load_checkpoint, save_checkpoint
 from robustmat.errors import ConfigError, RobustMatError, TermsWarning, WeightsError
 from robustmat.features.placement import PLACEMENT_DIM
+from robustmat.matching.decision import Decision
+from robustmat.matching.steps import StepConfig
 from robustmat.models.presets import preset
 from robustmat.models.robustmat import ModelConfig
-from robustmat.checkpoints.store import Decision, Provenance, load_checkpoint, save_checkpoint
 
 DECISION = Decision(threshold=1.2, match_threshold=1.4, slope=5.0, intercept=-6.0)
 
@@ -38,11 +41,11 @@ def test_saving_and_loading_gives_the_same_scores(config: ModelConfig, tmp_path:
     with torch.inference_mode():
         for evidence in config.evidence:
             scores = []
-            for model in (saved.model, loaded.model):
+            for model in (saved.network, loaded.network):
                 embeddings = model.embed(patches, index, mask, placement)
                 scores.append(model.match_score(embeddings, embeddings, evidence))
             assert torch.equal(*scores)
-    assert loaded.model.config == config
+    assert loaded.network.config == config
     assert loaded.decisions == saved.decisions
 
 
@@ -77,7 +80,9 @@ def test_an_unknown_config_key_is_named_with_the_nearest_known_one(saved: Path) 
     header = json.loads((saved / "model.json").read_text())
     header["model"]["vertex"]["end_tim"] = 2.0
     edit_header(saved, model=header["model"])
-    with pytest.raises(ConfigError, match=r"unknown key 'model\.vertex\.end_tim' \(did you mean 'end_time'\?\)"):
+    with pytest.raises(
+        ConfigError, match=r"model\.json: model: unknown key 'vertex\.end_tim' \(did you mean 'end_time'\?\)"
+    ):
         load_checkpoint(saved)
 
 
@@ -85,7 +90,8 @@ def test_an_unknown_config_key_is_named_with_the_nearest_known_one(saved: Path) 
     ("changes", "message"),
     [
         ({"format": "other"}, "not a robustmat checkpoint"),
-        ({"version": 99}, "version 99, this robustmat reads 2"),
+        ({"method": "robustmatt"}, "unknown method 'robustmatt' .*did you mean 'robustmat'"),
+        ({"version": 99}, "version 99, this robustmat reads 3"),
         ({"decisions": {"pair": {"threshold": "high"}}}, r"'decisions\.pair\.threshold' = 'high'"),
         ({"decisions": {"pair": DECISION.model_dump()}}, "lacks a decision for evidence frames, placement"),
     ],
@@ -144,3 +150,23 @@ def test_terms_are_said_whenever_weights_are_loaded(tmp_path: Path) -> None:
     folder = save_checkpoint(tmp_path / "bound", checkpoint)
     with pytest.warns(TermsWarning, match="checkpoint 'bound': not for sale"):
         assert load_checkpoint(folder).provenance.terms == "not for sale"
+
+
+def test_steps_on_top_travel_with_the_weights(tmp_path: Path) -> None:
+    steps = {"competition": StepConfig(scale=3.0, alone=-1.5)}
+    decisions = dict.fromkeys(("pair", "frames", "placement", "competition"), DECISION)
+    loaded = load_checkpoint(save_checkpoint(tmp_path, replace(untrained(), steps=steps, decisions=decisions)))
+    assert loaded.steps == steps
+    assert loaded.decisions == decisions
+    assert loaded.method == "robustmat"
+
+
+def test_a_fingerprint_names_weights_and_preprocessing_and_not_how_a_match_is_decided(tmp_path: Path) -> None:
+    def fingerprint(name: str, checkpoint: Checkpoint) -> str:
+        return load_checkpoint(save_checkpoint(tmp_path / name, checkpoint)).fingerprint
+
+    plain = fingerprint("plain", untrained())
+    assert plain == fingerprint("decided", untrained(decision=DECISION, provenance=Provenance(seed=9)))
+    other = replace(untrained(), network=seeded(small(), seed=1))
+    assert plain != fingerprint("weights", other)
+    assert plain != fingerprint("patches", untrained(small(patch={"size": 16, "margin": 3})))
