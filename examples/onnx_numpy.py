@@ -16,7 +16,7 @@ runs = {it.stem: onnxruntime.InferenceSession(str(it)) for it in folder.glob("*.
 for side in "ab":
     (sample[f"vertex_{side}"],) = runs["vertex"].run(None, {"patches": sample[f"patches_{side}"]})
 scorer = runs["score_placement"]
-(score,) = scorer.run(None, {it.name: sample[it.name] for it in scorer.get_inputs()})
+score = scorer.run(None, {given.name: sample[given.name] for given in scorer.get_inputs()})[0]
 score = np.where(sample["category_a"][:, None] == sample["category_b"], score, -np.inf)
 threshold = json.loads((folder / "export.json").read_text())["decisions"]["placement"]["match_threshold"]
 for i, j in enumerate(score.argmax(axis=1)):

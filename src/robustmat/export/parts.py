@@ -27,8 +27,8 @@ class Exportable:
     module: nn.Module
     example: Example
     open_axes: dict[str, str]  # of each input's first axis
-    output: str
-    output_axes: tuple[str, ...]
+    outputs: tuple[str, ...]
+    output_axes: tuple[str, ...]  # the open ones, the same for all outputs
 
     def described(self) -> Part:
         shapes = {
@@ -37,12 +37,12 @@ class Exportable:
         }
         with torch.no_grad():
             found = self.module(*self.example.values())
-        rest = [str(one) for one in found.shape[len(self.output_axes) :]]
-        return Part(
-            file=f"{self.name}.onnx",
-            inputs=shapes,
-            outputs={self.output: f"{_kind(found)}[{', '.join([*self.output_axes, *rest])}]"},
-        )
+        tensors = found if isinstance(found, tuple) else (found,)
+        outputs = {
+            name: f"{_kind(one)}[{', '.join([*self.output_axes, *map(str, one.shape[len(self.output_axes) :])])}]"
+            for name, one in zip(self.outputs, tensors, strict=True)
+        }
+        return Part(file=f"{self.name}.onnx", inputs=shapes, outputs=outputs)
 
 
 class VertexPart(nn.Module):
@@ -75,13 +75,14 @@ class GraphPart(nn.Module):
 
 
 class ScorePart(nn.Module):
-    """What two frames know of their landmarks to the score of all pairs [A, B]; inputs are named by `names`."""
+    """What two frames know of their landmarks to score and log odds of all pairs, [A, B] each; inputs are named by
+    `names`."""
 
     def __init__(self, model: RobustMat, evidence: str, names: list[str]) -> None:
         super().__init__()
         self.model, self.evidence, self.names = model, evidence, names
 
-    def forward(self, *arrays: Tensor) -> Tensor:
+    def forward(self, *arrays: Tensor) -> tuple[Tensor, Tensor]:
         known = dict(zip(self.names, arrays, strict=True))
         a, b = (
             Embeddings(
@@ -92,7 +93,7 @@ class ScorePart(nn.Module):
             )
             for side in "ab"
         )
-        return self.model.match_score(a, b, self.evidence)
+        return self.model.match_score(a, b, self.evidence), self.model.match_logits(a, b, self.evidence)
 
 
 def exportables(model: RobustMat) -> list[Exportable]:
@@ -107,14 +108,14 @@ def exportables(model: RobustMat) -> list[Exportable]:
     count, other, size = 5, 7, config.patch.size
     dim, graph_dim = config.vertex.descriptor_dim, config.vertex.embedding_dim
     patches = torch.randint(0, 256, (count, size, size, config.patch.channels), generator=generator, dtype=torch.uint8)
-    parts = [Exportable("vertex", VertexPart(model), {"patches": patches}, {"patches": "N"}, "vertex", ("N",))]
+    parts = [Exportable("vertex", VertexPart(model), {"patches": patches}, {"patches": "N"}, ("vertex",), ("N",))]
     has_graph = config.score != "vertex"
     if has_graph:
         columns = config.graph.num_neighbors + int(config.graph.include_center)
         index = torch.randint(0, count, (count, columns), generator=generator)
         mask = torch.arange(columns) < torch.randint(1, columns + 1, (count, 1), generator=generator)
         example = {"vertex": numbers(count, dim), "index": index, "mask": mask}
-        parts.append(Exportable("graph", GraphPart(model), example, dict.fromkeys(example, "N"), "graph", ("N",)))
+        parts.append(Exportable("graph", GraphPart(model), example, dict.fromkeys(example, "N"), ("graph",), ("N",)))
     kinds: dict[str, Callable[[int], Tensor]] = {
         "vertex": lambda rows: numbers(rows, dim),
         "graph": lambda rows: numbers(rows, graph_dim),
@@ -126,7 +127,7 @@ def exportables(model: RobustMat) -> list[Exportable]:
         example = {f"{name}_{side}": kinds[name](rows[side]) for side in "ab" for name in ("vertex", *uses)}
         module = ScorePart(model, evidence, list(example))
         axes = {name: name[-1].upper() for name in example}
-        parts.append(Exportable(f"score_{evidence}", module, example, axes, "score", ("A", "B")))
+        parts.append(Exportable(f"score_{evidence}", module, example, axes, ("score", "logits"), ("A", "B")))
     return parts
 
 

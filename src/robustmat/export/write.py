@@ -156,7 +156,7 @@ def trace(part: Exportable, path: Path) -> None:
     import onnx
 
     open_axes = {name: {0: axis} for name, axis in part.open_axes.items()}
-    open_axes[part.output] = dict(enumerate(part.output_axes))
+    open_axes |= {name: dict(enumerate(part.output_axes)) for name in part.outputs}
     with warnings.catch_warnings(), torch.no_grad():
         # Tracing warns where Python looks at a count, and about its own age; the parity check judges the outcome.
         warnings.simplefilter("ignore")
@@ -165,7 +165,7 @@ def trace(part: Exportable, path: Path) -> None:
             tuple(part.example.values()),
             str(path),
             input_names=list(part.example),
-            output_names=[part.output],
+            output_names=list(part.outputs),
             dynamic_axes=open_axes,
             opset_version=OPSET,
             dynamo=False,  # the newer exporter takes minutes for these small graphs, and fixes the landmark counts

@@ -16,7 +16,11 @@ from robustmat.matching.matcher import Matcher, checked_pixels
 from robustmat.types import Array, Frame
 
 if TYPE_CHECKING:
-    from robustmat.models.network import Network
+    from collections.abc import Callable
+
+    from torch import Tensor
+
+    from robustmat.models.network import Described, Network
 
 
 class NetworkMatcher(Matcher):
@@ -51,12 +55,27 @@ class NetworkMatcher(Matcher):
     def score(self, a: EmbeddedFrame, b: EmbeddedFrame) -> Array:
         if not a.landmarks or not b.landmarks:
             return np.zeros((len(a.landmarks), len(b.landmarks)))
+        return self._compare(self.network.score_pairs, a, b, self.evidence)
+
+    def logits(self, a: EmbeddedFrame, b: EmbeddedFrame, evidence: str) -> Array:
+        """Log odds of every pair against having no partner, by any evidence that the network knows: [A, B]."""
+        if not a.landmarks or not b.landmarks:
+            return np.zeros((len(a.landmarks), len(b.landmarks)))
+        return self._compare(self.network.score_logits, a, b, evidence)
+
+    def _compare(
+        self,
+        compare: "Callable[[Described, Described, str], Tensor]",
+        a: EmbeddedFrame,
+        b: EmbeddedFrame,
+        evidence: str,
+    ) -> Array:
         with inference(self.network) as device:
             first, second = (
-                {name: torch.from_numpy(array).to(device) for name, array in frame.arrays.items()} for frame in (a, b)
+                {name: torch.from_numpy(array).to(device) for name, array in frame.arrays.items() if "." not in name}
+                for frame in (a, b)
             )
-            score = self.network.score_pairs(first, second, self.evidence)
-        return score.cpu().numpy().astype(np.float64)
+            return compare(first, second, evidence).cpu().numpy().astype(np.float64)
 
 
 @contextmanager

@@ -53,9 +53,11 @@ class OnnxMatcher(Matcher):
         self.decision = self.manifest.decisions[self.evidence]
         self.same_category = same_category
         parts = self.manifest.parts | (self.manifest.int8 if int8 else {})
-        wanted = [name for name in parts if name in ("vertex", "graph", f"score_{self.evidence}")]
-        self._parts = {name: parts[name] for name in wanted}
-        self._sessions = {name: open_session(self.folder / parts[name].file, threads) for name in wanted}
+        self._parts, self._threads = parts, threads
+        self._sessions: dict[str, InferenceSession] = {}
+        for name in ("vertex", "graph", f"score_{self.evidence}"):
+            if name in parts:
+                self._session(name)
 
     def embed(self, frame: Frame) -> EmbeddedFrame:
         manifest = self.manifest
@@ -63,26 +65,38 @@ class OnnxMatcher(Matcher):
         found = frame_features(frame, checked_pixels(frame), manifest.patch, neighborhood)
         vertex, graph = (np.zeros((0, size), np.float32) for size in (manifest.vertex_dim, manifest.graph_dim))
         if frame.landmarks:
-            vertex = self._run("vertex", patches=found.patches)
+            (vertex,) = self._run("vertex", patches=found.patches)
             graph = np.zeros_like(vertex)
             if "graph" in self._parts:
-                graph = self._run("graph", vertex=vertex, index=found.index, mask=found.mask)
+                (graph,) = self._run("graph", vertex=vertex, index=found.index, mask=found.mask)
         arrays = {"vertex": vertex, "graph": graph, "placement": found.placement}
         return EmbeddedFrame(frame.landmarks, arrays, self.fingerprint, frame.name, frame)
 
     def score(self, a: EmbeddedFrame, b: EmbeddedFrame) -> Array:
-        if not a.landmarks or not b.landmarks:
-            return np.zeros((len(a.landmarks), len(b.landmarks)))
-        known = {
-            f"{name}_{side}": array for side, frame in (("a", a), ("b", b)) for name, array in frame.arrays.items()
-        }
-        part = f"score_{self.evidence}"
-        score = self._run(part, **{name: known[name] for name in self._parts[part].inputs})
-        return score.astype(np.float64)
+        return self._compare(a, b, self.evidence)[0]
 
-    def _run(self, part: str, **inputs: NDArray[Any]) -> NDArray[np.float32]:
-        (found,) = self._sessions[part].run(None, inputs)
-        return np.asarray(found)
+    def logits(self, a: EmbeddedFrame, b: EmbeddedFrame, evidence: str) -> Array:
+        """Log odds of every pair against having no partner, by any evidence that the model knows: [A, B]."""
+        return self._compare(a, b, evidence)[1]
+
+    def _compare(self, a: EmbeddedFrame, b: EmbeddedFrame, evidence: str) -> tuple[Array, Array]:
+        if not a.landmarks or not b.landmarks:
+            nothing = np.zeros((len(a.landmarks), len(b.landmarks)))
+            return nothing, nothing
+        frames = (("a", a), ("b", b))
+        known = {f"{name}_{side}": array for side, frame in frames for name, array in frame.arrays.items()}
+        part = f"score_{evidence}"
+        score, logits = self._run(part, **{name: known[name] for name in self._parts[part].inputs})
+        return score.astype(np.float64), logits.astype(np.float64)
+
+    def _run(self, part: str, **inputs: NDArray[Any]) -> list[NDArray[np.float32]]:
+        return [np.asarray(found) for found in self._session(part).run(None, inputs)]
+
+    def _session(self, part: str) -> "InferenceSession":
+        """Opened when it is first needed."""
+        if part not in self._sessions:
+            self._sessions[part] = open_session(self.folder / self._parts[part].file, self._threads)
+        return self._sessions[part]
 
 
 def open_session(path: Path, threads: int | None = None) -> "InferenceSession":

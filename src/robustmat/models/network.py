@@ -36,6 +36,10 @@ class Network(nn.Module):
         """Scores of all pairs of landmarks of two frames, higher is likelier: [A, B]."""
         raise NotImplementedError
 
+    def score_logits(self, a: Described, b: Described, evidence: str) -> Tensor:
+        """Log odds of every pair against having no partner, before any competition: [A, B]."""
+        raise ConfigError(f"{type(self).__name__} gives scores alone: its evidence cannot be combined")
+
     def max_score(self, evidence: str) -> float | None:
         """Scores lie between 0 and this; None where they have no bound."""
         return None

@@ -20,6 +20,7 @@ from robustmat.models.vertex import Evolved, VertexConfig, VertexDiffusion
 # What a score may know: the two landmarks and their neighbourhoods (the paper's score); all landmarks of both
 # frames, by their pixels; their boxes and categories, too.
 EVIDENCE = ("pair", "frames", "placement")
+LOGIT_CLIP = 1e-5  # the log odds of a pair's score are taken that far from 0 and 1
 
 
 class ModelConfig(Config):
@@ -146,6 +147,18 @@ class RobustMat(Network):
     def score_pairs(self, a: Described, b: Described, evidence: str) -> Tensor:
         first, second = (Embeddings(known["vertex"], known["graph"], known["placement"]) for known in (a, b))
         return self.match_score(first, second, evidence)
+
+    def score_logits(self, a: Described, b: Described, evidence: str) -> Tensor:
+        first, second = (Embeddings(known["vertex"], known["graph"], known["placement"]) for known in (a, b))
+        return self.match_logits(first, second, evidence)
+
+    def match_logits(self, a: Embeddings, b: Embeddings, evidence: str) -> Tensor:
+        """Log odds of all pairs [A, B] against having no partner, knowing what `evidence` says."""
+        if evidence == "pair":
+            share = self.match_score(a, b, evidence) / self.max_score(evidence)
+            return share.clamp(LOGIT_CLIP, 1 - LOGIT_CLIP).logit()
+        assignment = self.assign(a, b, placement=evidence == "placement")
+        return assignment.logits - assignment.alone
 
     def max_score(self, evidence: str) -> float:
         """The paper's score is a sum of two halves, whole frames give shares of trust."""

@@ -1,0 +1,162 @@
+"""All evidence in one probability: what the network says, one motion of all landmarks, the keypoints of whole frames.
+
+The network compares landmarks by their pixels (`pair`, `frames`) and by their boxes (`placement`). Beside it the
+landmarks agree on one motion of the camera (`motion.py`), and keypoints of the whole frames, where both frames have
+them, tell that motion themselves (`scene.py`). A handful of weights makes one probability of it (`combine.py`).
+"""
+
+import copy
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Protocol
+
+import numpy as np
+
+from robustmat.config import nearest
+from robustmat.errors import ConfigError
+from robustmat.features.keypoints import detect_keypoints, no_keypoints
+from robustmat.geometry.relative_pose import MotionPrior, focal_and_center
+from robustmat.matching.combine import Combination, candidate_features
+from robustmat.matching.decision import Decision
+from robustmat.matching.embedded import EmbeddedFrame
+from robustmat.matching.matcher import Matcher, checked_pixels, same_category
+from robustmat.matching.motion import (
+    MarginalConfig,
+    Motions,
+    car_motions,
+    marginal,
+    motion_likelihood,
+    prior_motions,
+    tangent_boxes,
+)
+from robustmat.matching.scene import SceneEvidence, SceneView, scene_evidence
+from robustmat.types import CATEGORIES, Array, Frame
+
+VIEW = "view."  # before the names of what is kept of a whole frame: its camera and keypoints
+EVEN = Decision(threshold=0.5, match_threshold=0.5)  # the score is the probability itself
+
+
+class LogitMatcher(Protocol):
+    """A matcher that also tells the log odds of every pair by each kind of evidence: torch and exported files do."""
+
+    name: str
+    fingerprint: str
+
+    def embed(self, frame: Frame) -> EmbeddedFrame: ...
+
+    def logits(self, a: EmbeddedFrame, b: EmbeddedFrame, evidence: str) -> Array: ...
+
+
+class CombinedMatcher(Matcher):
+    """Matches by `frames`, `placement` or `scene`: each adds to the one before.
+
+    With `scene`, a frame pair whose keypoints tell nothing (too few, or frames embedded without pixels) is matched by
+    `placement`.
+
+    Args:
+        combinations: the weights for each kind of evidence.
+        motion: how the camera moved from `a` to `b`, where odometry knows it.
+    """
+
+    decision = EVEN
+
+    def __init__(
+        self,
+        inner: LogitMatcher,
+        combinations: Mapping[str, Combination],
+        evidence: str,
+        *,
+        same_category: bool = True,
+        motion: MotionPrior | None = None,
+    ) -> None:
+        if evidence not in combinations:
+            hint = nearest(evidence, list(combinations))
+            raise ConfigError(f"'{inner.name}' has no weights for evidence '{evidence}' ({hint})")
+        self.inner, self.combinations, self.evidence = inner, combinations, evidence
+        self.name, self.fingerprint, self.same_category = inner.name, inner.fingerprint, same_category
+        self.motion, self.motions = motion, car_motions()
+
+    def with_motion(self, motion: MotionPrior) -> "CombinedMatcher":
+        if self.evidence == "frames":
+            raise ConfigError("a motion says where boxes must stand: give --evidence placement or scene with it")
+        twin = copy.copy(self)
+        twin.motion = motion
+        return twin
+
+    def embed(self, frame: Frame) -> EmbeddedFrame:
+        pixels = checked_pixels(frame)
+        embedded = self.inner.embed(frame.with_image(pixels))
+        height, width = pixels.shape[:2]
+        kept = {"camera": np.array([*focal_and_center(frame.camera, width, height), width, height])}
+        if self.evidence == "scene":
+            kept |= detect_keypoints(pixels)
+        arrays = {**embedded.arrays, **{VIEW + name: array for name, array in kept.items()}}
+        return replace(embedded, arrays=arrays, frame=frame)
+
+    def score(self, a: EmbeddedFrame, b: EmbeddedFrame) -> Array:
+        """The probability of every pair: [A, B]."""
+        if not a.landmarks or not b.landmarks:
+            return np.zeros((len(a.landmarks), len(b.landmarks)))
+        features, combination = self._weigh(a, b)
+        return combination.probability(features, self._allowed(a, b))
+
+    def explain(self, a: EmbeddedFrame, b: EmbeddedFrame, i: int, j: int) -> list[tuple[str, float]]:
+        """What each kind of evidence adds to the log odds of one pair, before it competes with its rivals."""
+        features, combination = self._weigh(a, b)
+        parts = [(name, weight * float(features[name][i, j])) for name, weight in combination.weights.items()]
+        return [*parts, ("base rate", combination.intercept)]
+
+    def scene(self, a: EmbeddedFrame, b: EmbeddedFrame) -> SceneEvidence:
+        """What the keypoints of the two whole frames say."""
+        return scene_evidence(_view(a), _view(b), self.inner.logits(a, b, "frames"), self.motion)
+
+    def _weigh(self, a: EmbeddedFrame, b: EmbeddedFrame) -> tuple[dict[str, Array], Combination]:
+        """The features of all pairs, and the weights that fit what is known of the two frames."""
+        combination = self.combinations[self.evidence]
+        kinds = [kind for kind in ("pair", "frames", "placement") if kind in combination.weights]
+        logits = {kind: self.inner.logits(a, b, kind) for kind in kinds}
+        if self.evidence == "frames":
+            return candidate_features(logits), combination
+        belief = self._agree(a, b, logits["frames"])
+        if self.evidence == "scene" and (_has_keypoints(a) and _has_keypoints(b) or self.motion is not None):
+            scene = scene_evidence(_view(a), _view(b), logits["frames"], self.motion)
+            if not scene.pose.abstains:
+                return candidate_features(logits, belief, scene), combination
+        fallback = self.combinations.get("placement", combination)
+        return candidate_features(logits, belief), fallback
+
+    def _agree(self, a: EmbeddedFrame, b: EmbeddedFrame, logits: Array) -> Array:
+        """Belief in every pair once the landmarks agreed on one motion of the camera."""
+        first, second = _view(a), _view(b)
+        pairs = np.argwhere(first.category[:, None] == second.category)
+        boxes = (tangent_boxes(view.boxes, view.intrinsics, view.width, view.height) for view in (first, second))
+        motions: Motions = prior_motions(self.motions, self.motion) if self.motion else self.motions
+        likelihood = motion_likelihood(*boxes, first.category, pairs, motions)
+        return marginal(logits, pairs, likelihood, motions.log_prior, MarginalConfig())
+
+    def _allowed(self, a: EmbeddedFrame, b: EmbeddedFrame) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
+        if self.same_category:
+            return same_category(a.landmarks, b.landmarks)
+        return np.ones((len(a.landmarks), len(b.landmarks)), np.bool_)
+
+
+def _has_keypoints(frame: EmbeddedFrame) -> bool:
+    return f"{VIEW}keypoint_place" in frame.arrays
+
+
+def _view(frame: EmbeddedFrame) -> SceneView:
+    """What is kept of the whole frame, as the scene's evidence reads it."""
+    if f"{VIEW}camera" not in frame.arrays:
+        raise ConfigError(f"frame '{frame.name}' was embedded without its camera: embed it again with this evidence")
+    *intrinsics, width, height = frame.arrays[f"{VIEW}camera"].tolist()
+    keypoints = no_keypoints()
+    if _has_keypoints(frame):
+        keypoints = {name: frame.arrays[VIEW + name] for name in keypoints}
+    return SceneView(
+        boxes=np.array([mark.box for mark in frame.landmarks], np.float64).reshape(-1, 4),
+        category=np.array([CATEGORIES.index(mark.category) for mark in frame.landmarks], np.int64),
+        intrinsics=np.array(intrinsics),
+        width=int(width),
+        height=int(height),
+        keypoints=keypoints,
+    )
