@@ -266,7 +266,7 @@ def test_frame_protocol_counts_as_a_person_would() -> None:
         wrong += (5 in names[0] and 7 in names[1]) + (7 in names[0] and 5 in names[1])
     assert right > 0
     assert wrong > 0
-    assert len(predictions.method.match_pair) == right + wrong
+    assert len(predictions.method.returned.match_pair) == right + wrong
     assert report["match_precision"] == pytest.approx(right / (right + wrong))
     assert report["match_recall"] == pytest.approx(right / possible)
     assert report["match_f1"] == pytest.approx(2 * right / (right + wrong + possible))
