@@ -1,0 +1,260 @@
+"""How the camera moved between two frames, from matched points: rotation and direction, or that nobody can tell.
+
+Few true matches among many false ones defeat sampling five of them at random. But cars turn about the vertical and
+drive on the ground: a grid over yaw, heading and pitch finds the motion that most matches agree on, from a handful of
+true ones on. The robust sample (OpenCV's MAGSAC) is one more start, for cameras that are no cars. All starts are
+refined together with a tolerant prior for the motion of a car, and the likeliest wins.
+
+A ray is a point's direction with depth one: [x, y, 1]. Residuals are in pixels (Sampson's distance).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
+
+from robustmat.types import Array, Camera
+
+ASSUMED_FOCAL_LENGTH = 0.58  # image widths: 81 degrees, KITTI's color cameras
+FEWEST_MATCHES = 8
+
+# What residuals of true and false matches look like, and how many are true.
+RESIDUAL = 1.2  # pixels, standard deviation of a true match
+COARSE_RESIDUAL = 4.0  # the same, plus the grid's own step
+FALSE_RANGE = 200.0  # pixels over which residuals of false matches spread
+TRUE_SHARE = 0.2
+INLIER = 2.5 * RESIDUAL
+
+# The motion of a car, radians: standard deviations, Student's t where cars differ (another lane, a turn).
+ROLL, PITCH, CLIMB = np.radians([1.0, 1.5, 3.0])
+DRIFT = np.radians(5.0)  # of the heading from half the yaw, which is where an arc leads
+YAWS = np.radians(np.arange(-30.0, 30.1, 1.5))
+DRIFTS = np.radians([-60.0, -30, -15, -8, -4, -2, 0, 2, 4, 8, 15, 30, 60])
+PITCHES = np.radians([-1.5, 0.0, 1.5])
+STARTS = 6
+REFINEMENTS = 12
+
+
+@dataclass(frozen=True)
+class RelativePose:
+    """points_b = R_b_a @ points_a + distance * direction, the distance unknown; or nothing, when abstaining."""
+
+    R_b_a: Array  # [3, 3]
+    direction: Array  # [3], of length one
+    inliers: NDArray[np.bool_]  # [M], which matches agree, in front of both cameras
+    residuals: Array  # [M], pixels
+    support: float  # log likelihood ratio of this motion against none at all
+    covariance: Array  # [5, 5], of rotation (3) and direction (2, across it), radians
+    abstains: bool
+
+    @property
+    def count(self) -> int:
+        return int(self.inliers.sum())
+
+
+@dataclass(frozen=True)
+class MotionPrior:
+    """What is known of the motion beforehand, from odometry or poses: T_b_a with its standard deviations."""
+
+    T_b_a: Array  # [4, 4], metres
+    rotation_deviation: float = np.radians(1.0)  # radians
+    translation_deviation: float = 0.2  # share of the distance
+
+
+def focal_and_center(camera: Camera | None, width: int, height: int) -> Array:
+    """fx, fy, cx, cy in pixels, counted from pixels' edges; an unknown camera is taken to have KITTI's field of view."""
+    if camera is None:
+        focal = ASSUMED_FOCAL_LENGTH * width
+        return np.array([focal, focal, width / 2, height / 2])
+    matrix = camera.matrix
+    return np.array([matrix[0, 0], matrix[1, 1], matrix[0, 2] + 0.5, matrix[1, 2] + 0.5])
+
+
+def rays(places: Array, intrinsics: Array) -> Array:
+    """Pixels [N, 2] as rays [N, 3]."""
+    flat = (np.asarray(places, np.float64) - intrinsics[2:]) / intrinsics[:2]
+    return np.concatenate([flat, np.ones((len(flat), 1))], axis=1)
+
+
+def relative_pose(
+    rays_a: Array,
+    rays_b: Array,
+    focal: float,
+    prior: MotionPrior | None = None,
+    fewest: int = 15,
+) -> RelativePose:
+    """The motion that matched rays [M, 3] of two frames tell.
+
+    Args:
+        focal: pixels, so that residuals are in pixels.
+        prior: what odometry says; it then takes the place of the prior for cars.
+        fewest: with fewer inliers than this the result says that it abstains.
+    """
+    if len(rays_a) < FEWEST_MATCHES and prior is None:
+        return nothing(len(rays_a))
+    products = _products(rays_a, rays_b)
+    starts = [*_grid_starts(products, focal, prior), *_sampled(rays_a, rays_b, focal)]
+    refined = [_refine(*start, rays_a, rays_b, focal, prior) for start in starts]
+    best = max(refined, key=lambda it: it[3])
+    R, direction, information, support = best
+    residuals = focal * np.abs(_sampson(_essential(R, direction)[None], products)[0])
+    near = residuals < INLIER
+    forward = _in_front(R, direction, rays_a, rays_b)
+    backward = _in_front(R, -direction, rays_a, rays_b)
+    if prior is None and (near & backward).sum() > (near & forward).sum():
+        direction, forward = -direction, backward
+    inliers = near & forward
+    covariance = np.linalg.inv(information)
+    return RelativePose(R, direction, inliers, residuals, support, covariance, bool(inliers.sum() < fewest))
+
+
+def nothing(count: int) -> RelativePose:
+    """No motion at all is known."""
+    return RelativePose(
+        np.eye(3), np.array([0.0, 0, -1]), np.zeros(count, np.bool_), np.full(count, np.inf), 0.0, np.eye(5), True
+    )
+
+
+def _products(rays_a: Array, rays_b: Array) -> tuple[Array, Array, Array]:
+    outer = (rays_b[:, :, None] * rays_a[:, None]).reshape(-1, 9)  # x_b E x_a is linear in E
+    return outer, rays_a, rays_b
+
+
+def _sampson(essentials: Array, products: tuple[Array, Array, Array]) -> Array:
+    """Signed distance of every match from the epipolar geometry of every E [H, 3, 3]: [H, M], in units of depth one."""
+    outer, rays_a, rays_b = products
+    algebraic = essentials.reshape(-1, 9) @ outer.T
+    lines_b = essentials[:, :2].reshape(-1, 3) @ rays_a.T  # [2 H, M]
+    lines_a = np.swapaxes(essentials, 1, 2)[:, :2].reshape(-1, 3) @ rays_b.T
+    square = (lines_b**2 + lines_a**2).reshape(len(essentials), 2, -1).sum(axis=1)
+    return np.asarray(algebraic / np.sqrt(np.maximum(square, 1e-18)))
+
+
+def _essential(R: Array, direction: Array) -> Array:
+    return _cross(direction) @ R
+
+
+def _cross(v: Array) -> Array:
+    return np.array([[0, -v[2], v[1]], [v[2], 0, -v[0]], [-v[1], v[0], 0]])
+
+
+def _support(residuals: Array, deviation: float) -> Array:
+    """Log likelihood ratio of the matches against all being false: sum over the last axis of [..., M]."""
+    peak = TRUE_SHARE * FALSE_RANGE / (deviation * np.sqrt(2 * np.pi))
+    return np.asarray(np.log1p(peak * np.exp(-0.5 * (residuals / deviation) ** 2) - TRUE_SHARE).sum(axis=-1))
+
+
+def planar(yaw: Array, drift: Array, pitch: Array) -> tuple[Array, Array]:
+    """R_b_a [H, 3, 3] and direction [H, 3] of motions that turn right by `yaw` and lead to half of it plus `drift`."""
+    R = Rotation.from_euler("yx", np.stack([-yaw, pitch], axis=1)).as_matrix()
+    heading = yaw / 2 + drift
+    place = np.stack([np.sin(heading), np.zeros_like(heading), np.cos(heading)], axis=1)  # of camera b, seen from a
+    return R, -np.einsum("hij,hj->hi", R, place)
+
+
+def _grid_starts(
+    products: tuple[Array, Array, Array], focal: float, prior: MotionPrior | None
+) -> list[tuple[Array, Array]]:
+    if prior is not None:
+        return [(prior.T_b_a[:3, :3], _unit(prior.T_b_a[:3, 3]))]
+    yaw, drift, pitch = (it.ravel() for it in np.meshgrid(YAWS, DRIFTS, PITCHES, indexing="ij"))
+    R, direction = planar(yaw, drift, pitch)
+    essentials = np.stack([_cross(v) for v in direction]) @ R
+    support = _support(focal * _sampson(essentials, products), COARSE_RESIDUAL)
+    support = support - 2.5 * np.log1p((drift / DRIFT) ** 2 / 4)
+    order = np.argsort(-support)
+    chosen: list[int] = []
+    for index in order:  # neighbours on the grid would be refined to the same motion
+        if all(abs(yaw[index] - yaw[it]) > 0.04 or abs(drift[index] - drift[it]) > 0.1 for it in chosen):
+            chosen.append(int(index))
+        if len(chosen) == STARTS:
+            break
+    return [(R[it], direction[it]) for it in chosen]
+
+
+def _sampled(rays_a: Array, rays_b: Array, focal: float) -> list[tuple[Array, Array]]:
+    """The motion by MAGSAC, if it finds one."""
+    import cv2
+
+    if len(rays_a) < FEWEST_MATCHES:
+        return []
+    a, b = (np.ascontiguousarray(it[:, :2]) for it in (rays_a, rays_b))
+    E, mask = cv2.findEssentialMat(a, b, np.eye(3), method=cv2.USAC_MAGSAC, threshold=1.0 / focal, prob=0.999)
+    if E is None or E.shape != (3, 3):
+        return []
+    _, R, direction, _ = cv2.recoverPose(E, a, b, np.eye(3), mask=mask)
+    return [(R, direction[:, 0])]
+
+
+def _refine(
+    R: Array, direction: Array, rays_a: Array, rays_b: Array, focal: float, prior: MotionPrior | None
+) -> tuple[Array, Array, Array, float]:
+    """Gauss-Newton on five angles, with weights by how likely a match is true; the tolerance narrows as it goes."""
+    products = _products(rays_a, rays_b)
+    step = 1e-5
+    information = np.eye(5)
+    for turn in range(REFINEMENTS):
+        deviation = max(RESIDUAL, COARSE_RESIDUAL * 0.7**turn)
+        moved = [_moved(R, direction, delta) for delta in (np.zeros(5), *(step * np.eye(5)))]
+        essentials = np.stack([_essential(*it) for it in moved])
+        all_residuals = focal * _sampson(essentials, products)  # [6, M]
+        residual, slope = all_residuals[0], (all_residuals[1:] - all_residuals[0]) / step  # [5, M]
+        peak = TRUE_SHARE * FALSE_RANGE / (deviation * np.sqrt(2 * np.pi))
+        true = peak * np.exp(-0.5 * (residual / deviation) ** 2)
+        weight = true / (true + 1 - TRUE_SHARE) / deviation**2
+        prior_residual = np.stack([_prior_residual(*it, prior) for it in moved])  # [6, P]
+        prior_slope = (prior_residual[1:] - prior_residual[0]) / step  # [5, P]
+        information = (slope * weight) @ slope.T + prior_slope @ prior_slope.T + 1e-6 * np.eye(5)
+        gradient = (slope * weight) @ residual + prior_slope @ prior_residual[0]
+        R, direction = _moved(R, direction, np.clip(-np.linalg.solve(information, gradient), -0.1, 0.1))
+    residual = focal * _sampson(_essential(R, direction)[None], products)[0]
+    support = float(_support(residual, RESIDUAL)) - 0.5 * float((_prior_residual(R, direction, prior) ** 2).sum())
+    return R, direction, information, support
+
+
+def _moved(R: Array, direction: Array, delta: Array) -> tuple[Array, Array]:
+    """A little turned, and its direction a little aside."""
+    across = np.linalg.svd(direction[None])[2][1:]  # [2, 3]
+    return Rotation.from_rotvec(delta[:3]).as_matrix() @ R, _unit(direction + delta[3:] @ across)
+
+
+def _prior_residual(R: Array, direction: Array, prior: MotionPrior | None) -> Array:
+    """Deviations from what is known beforehand, in standard deviations."""
+    if prior is not None:
+        turn = Rotation.from_matrix(R @ prior.T_b_a[:3, :3].T).as_rotvec() / prior.rotation_deviation
+        return np.concatenate([turn, (direction - _unit(prior.T_b_a[:3, 3])) / prior.translation_deviation])
+    place = -R.T @ direction
+    place = place * (1.0 if place[2] >= 0 else -1.0)  # backwards is as good
+    yaw, pitch, roll = _yaw_pitch_roll(R)
+    drift = np.arctan2(place[0], place[2]) - yaw / 2
+    climb = np.arcsin(np.clip(place[1], -1, 1)) + pitch / 2
+    tolerant = np.sign(drift) * np.sqrt(5.0 * np.log1p((drift / DRIFT) ** 2 / 4))  # Student's t, 4 degrees of freedom
+    return np.array([roll / ROLL, pitch / PITCH, climb / CLIMB, tolerant])
+
+
+def _yaw_pitch_roll(R: Array) -> tuple[float, float, float]:
+    """Of R_b_a: how far the camera turned right, up, and about its axis, radians."""
+    turn = R.T
+    yaw = np.arctan2(turn[0, 2], turn[2, 2])
+    pitch = np.arcsin(np.clip(-turn[1, 2], -1, 1))
+    roll = np.arctan2(turn[1, 0], turn[1, 1])
+    return float(yaw), float(pitch), float(roll)
+
+
+def depths(R: Array, direction: Array, rays_a: Array, rays_b: Array) -> tuple[Array, Array]:
+    """Depth of each match in both frames, in units of the distance moved: least squares of R a z_a + t = b z_b."""
+    turned = rays_a @ R.T
+    aa, bb, ab = (turned**2).sum(1), (rays_b**2).sum(1), (turned * rays_b).sum(1)
+    at, bt = turned @ direction, rays_b @ direction
+    determinant = np.maximum(aa * bb - ab**2, 1e-12)
+    return (ab * bt - bb * at) / determinant, (aa * bt - ab * at) / determinant
+
+
+def _in_front(R: Array, direction: Array, rays_a: Array, rays_b: Array) -> NDArray[np.bool_]:
+    z_a, z_b = depths(R, direction, rays_a, rays_b)
+    return np.asarray((z_a > 0) & (z_b > 0))
+
+
+def _unit(v: Array) -> Array:
+    return np.asarray(v / max(float(np.linalg.norm(v)), 1e-12))
