@@ -22,6 +22,7 @@ NOISY = 5.0  # grey levels; clean photographs are near 1, the paper's low noise 
 SMOOTHING = 1.5  # pixels, standard deviation
 CONTRAST = 0.04  # OpenCV's default: what SIFT calls a blob
 SMOOTHED_CONTRAST = 0.01  # smoothing takes contrast away
+SIFT_SHIFT = 0.25  # pixels: half a pixel to its edge, less what OpenCV loses when it doubles the image
 ROOT_SIFT_SCALE = 512.0  # RootSIFT numbers are below 0.5 but for a handful
 
 
@@ -80,18 +81,19 @@ def match_keypoints(a: Keypoints, b: Keypoints, ratio: float = RATIO) -> tuple[N
     if len(first) < 2 or len(second) < 2:
         return np.zeros((0, 2), np.int64), np.zeros(0, np.float32)
     likeness = first @ second.T  # [N, M]
-    column = likeness.argmax(axis=1)
     rows = np.arange(len(first))
-    mutual = np.flatnonzero(likeness.argmax(axis=0)[column] == rows)
-    column = column[mutual]
-    some = likeness[mutual]
-    best = some[np.arange(len(mutual)), column]
-    some[np.arange(len(mutual)), column] = -np.inf
-    distance, rival = (np.sqrt(np.maximum(2 - 2 * it, 1e-9)) for it in (best, some.max(axis=1)))
-    ratios = distance / rival
+    column = likeness.argmax(axis=1)
+    best = likeness[rows, column]
+    likeness[rows, column] = -1.0
+    rival = likeness.max(axis=1)
+    likeness[rows, column] = best
+    ratios = np.sqrt(np.maximum(2 - 2 * best, 1e-9)) / np.sqrt(np.maximum(2 - 2 * rival, 1e-9))
     order = np.argsort(ratios, kind="stable")
     order = order[ratios[order] < ratio]
-    return np.stack([mutual[order], column[order]], axis=1), ratios[order].astype(np.float32)
+    # Only the few that passed are asked whether the other side agrees.
+    mutual = likeness[:, column[order]].argmax(axis=0) == order
+    order = order[mutual]
+    return np.stack([order, column[order]], axis=1), ratios[order].astype(np.float32)
 
 
 def unit_descriptors(keypoints: Keypoints) -> NDArray[np.float32]:
@@ -105,11 +107,12 @@ def _sift(image: Image, most: int, smoothed: bool) -> tuple[NDArray[np.float32],
     import cv2
 
     grey = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)
-    detector = cv2.SIFT.create(nfeatures=most, contrastThreshold=SMOOTHED_CONTRAST if smoothed else CONTRAST)
+    contrast = SMOOTHED_CONTRAST if smoothed else CONTRAST
+    detector = cv2.SIFT.create(nfeatures=most, contrastThreshold=contrast)
     found, descriptor = detector.detectAndCompute(grey, None)
     if descriptor is None:
         return np.zeros((0, 2), np.float32), np.zeros((0, 128), np.uint8)
-    place = np.array([it.pt for it in found], np.float32)[:most] + 0.5
+    place = np.array([it.pt for it in found], np.float32)[:most] + SIFT_SHIFT
     total = np.maximum(descriptor[:most].sum(axis=1, keepdims=True), 1e-9)
     root = np.sqrt(descriptor[:most] / total)
     return place, np.rint(np.clip(root * ROOT_SIFT_SCALE, 0, 255)).astype(np.uint8)

@@ -95,10 +95,9 @@ def relative_pose(
         return nothing(len(rays_a))
     products = _products(rays_a, rays_b)
     starts = [*_grid_starts(products, focal, prior), *_sampled(rays_a, rays_b, focal)]
-    refined = [_refine(*start, rays_a, rays_b, focal, prior) for start in starts]
-    best = max(refined, key=lambda it: it[3])
-    R, direction, information, support = best
-    residuals = focal * np.abs(_sampson(_essential(R, direction)[None], products)[0])
+    refined = _refine(*(np.stack(it) for it in zip(*starts, strict=True)), products, focal, prior)
+    R, direction, information, support = (it[refined[3].argmax()] for it in refined)
+    residuals = focal * np.abs(_sampson(_essential(R[None], direction[None]), products)[0])
     near = residuals < INLIER
     forward = _in_front(R, direction, rays_a, rays_b)
     backward = _in_front(R, -direction, rays_a, rays_b)
@@ -106,7 +105,7 @@ def relative_pose(
         direction, forward = -direction, backward
     inliers = near & forward
     covariance = np.linalg.inv(information)
-    return RelativePose(R, direction, inliers, residuals, support, covariance, bool(inliers.sum() < fewest))
+    return RelativePose(R, direction, inliers, residuals, float(support), covariance, bool(inliers.sum() < fewest))
 
 
 def nothing(count: int) -> RelativePose:
@@ -123,20 +122,29 @@ def _products(rays_a: Array, rays_b: Array) -> tuple[Array, Array, Array]:
 
 def _sampson(essentials: Array, products: tuple[Array, Array, Array]) -> Array:
     """Signed distance of every match from the epipolar geometry of every E [H, 3, 3]: [H, M], in units of depth one."""
-    outer, rays_a, rays_b = products
-    algebraic = essentials.reshape(-1, 9) @ outer.T
+    return essentials.reshape(-1, 9) @ products[0].T / _gradient_size(essentials, products)
+
+
+def _gradient_size(essentials: Array, products: tuple[Array, Array, Array]) -> Array:
+    """Sampson's denominator [H, M]: how fast the algebraic error grows with a point's shift."""
+    _, rays_a, rays_b = products
     lines_b = essentials[:, :2].reshape(-1, 3) @ rays_a.T  # [2 H, M]
     lines_a = np.swapaxes(essentials, 1, 2)[:, :2].reshape(-1, 3) @ rays_b.T
     square = (lines_b**2 + lines_a**2).reshape(len(essentials), 2, -1).sum(axis=1)
-    return np.asarray(algebraic / np.sqrt(np.maximum(square, 1e-18)))
+    return np.asarray(np.sqrt(np.maximum(square, 1e-18)))
 
 
 def _essential(R: Array, direction: Array) -> Array:
+    """[H, 3, 3] of rotations [H, 3, 3] and directions [H, 3]."""
     return _cross(direction) @ R
 
 
 def _cross(v: Array) -> Array:
-    return np.array([[0, -v[2], v[1]], [v[2], 0, -v[0]], [-v[1], v[0], 0]])
+    """Matrices [..., 3, 3] that take the cross product with v [..., 3]."""
+    x, y, z = np.moveaxis(v, -1, 0)
+    zero = np.zeros_like(x)
+    rows = [np.stack(it, axis=-1) for it in ((zero, -z, y), (z, zero, -x), (-y, x, zero))]
+    return np.stack(rows, axis=-2)
 
 
 def _support(residuals: Array, deviation: float) -> Array:
@@ -160,8 +168,7 @@ def _grid_starts(
         return [(prior.T_b_a[:3, :3], _unit(prior.T_b_a[:3, 3]))]
     yaw, drift, pitch = (it.ravel() for it in np.meshgrid(YAWS, DRIFTS, PITCHES, indexing="ij"))
     R, direction = planar(yaw, drift, pitch)
-    essentials = np.stack([_cross(v) for v in direction]) @ R
-    support = _support(focal * _sampson(essentials, products), COARSE_RESIDUAL)
+    support = _support(focal * _sampson(_essential(R, direction), products), COARSE_RESIDUAL)
     support = support - 2.5 * np.log1p((drift / DRIFT) ** 2 / 4)
     order = np.argsort(-support)
     chosen: list[int] = []
@@ -188,58 +195,96 @@ def _sampled(rays_a: Array, rays_b: Array, focal: float) -> list[tuple[Array, Ar
 
 
 def _refine(
-    R: Array, direction: Array, rays_a: Array, rays_b: Array, focal: float, prior: MotionPrior | None
-) -> tuple[Array, Array, Array, float]:
-    """Gauss-Newton on five angles, with weights by how likely a match is true; the tolerance narrows as it goes."""
-    products = _products(rays_a, rays_b)
-    step = 1e-5
-    information = np.eye(5)
+    R: Array, direction: Array, products: tuple[Array, Array, Array], focal: float, prior: MotionPrior | None
+) -> tuple[Array, Array, Array, Array]:
+    """Gauss-Newton on five angles from several starts [S] at once; the tolerance narrows as it goes.
+
+    Every match counts as far as it is likely to be true.
+
+    Returns:
+        R [S, 3, 3], direction [S, 3], information [S, 5, 5], support [S]
+    """
+    information = np.zeros((len(R), 5, 5))
     for turn in range(REFINEMENTS):
         deviation = max(RESIDUAL, COARSE_RESIDUAL * 0.7**turn)
-        moved = [_moved(R, direction, delta) for delta in (np.zeros(5), *(step * np.eye(5)))]
-        essentials = np.stack([_essential(*it) for it in moved])
-        all_residuals = focal * _sampson(essentials, products)  # [6, M]
-        residual, slope = all_residuals[0], (all_residuals[1:] - all_residuals[0]) / step  # [5, M]
+        across = _across(direction)  # [S, 2, 3]
+        skewed = _cross(direction)
+        slopes = np.concatenate(  # of E, by five angles: [S, 5, 3, 3]
+            [skewed[:, None] @ _cross(np.eye(3)) @ R[:, None], _cross(across) @ R[:, None]], axis=1
+        )
+        essential = skewed @ R
+        size = _gradient_size(essential, products)[:, None] / focal  # [S, 1, M]
+        stacked = np.concatenate([essential[:, None], slopes], axis=1).reshape(-1, 9) @ products[0].T
+        stacked = stacked.reshape(len(R), 6, -1) / size
+        residual, slope = stacked[:, 0], stacked[:, 1:]  # [S, M], [S, 5, M]
         peak = TRUE_SHARE * FALSE_RANGE / (deviation * np.sqrt(2 * np.pi))
         true = peak * np.exp(-0.5 * (residual / deviation) ** 2)
-        weight = true / (true + 1 - TRUE_SHARE) / deviation**2
-        prior_residual = np.stack([_prior_residual(*it, prior) for it in moved])  # [6, P]
-        prior_slope = (prior_residual[1:] - prior_residual[0]) / step  # [5, P]
-        information = (slope * weight) @ slope.T + prior_slope @ prior_slope.T + 1e-6 * np.eye(5)
-        gradient = (slope * weight) @ residual + prior_slope @ prior_residual[0]
-        R, direction = _moved(R, direction, np.clip(-np.linalg.solve(information, gradient), -0.1, 0.1))
-    residual = focal * _sampson(_essential(R, direction)[None], products)[0]
-    support = float(_support(residual, RESIDUAL)) - 0.5 * float((_prior_residual(R, direction, prior) ** 2).sum())
+        weighted = slope * (true / (true + 1 - TRUE_SHARE) / deviation**2)[:, None]
+        known, known_slope = _prior_slopes(R, direction, across, prior)  # [S, P], [S, 5, P]
+        information = weighted @ np.swapaxes(slope, 1, 2) + known_slope @ np.swapaxes(known_slope, 1, 2)
+        information = information + 1e-6 * np.eye(5)
+        gradient = weighted @ residual[:, :, None] + known_slope @ known[:, :, None]
+        step = np.clip(-np.linalg.solve(information, gradient)[:, :, 0], -0.1, 0.1)  # [S, 5]
+        R, direction = _moved(R, direction, across, step)
+    residual = focal * _sampson(_essential(R, direction), products)
+    support = _support(residual, RESIDUAL) - 0.5 * (_prior_residual(R, direction, prior) ** 2).sum(axis=-1)
     return R, direction, information, support
 
 
-def _moved(R: Array, direction: Array, delta: Array) -> tuple[Array, Array]:
-    """A little turned, and its direction a little aside."""
-    across = np.linalg.svd(direction[None])[2][1:]  # [2, 3]
-    return Rotation.from_rotvec(delta[:3]).as_matrix() @ R, _unit(direction + delta[3:] @ across)
+def _across(direction: Array) -> Array:
+    """Two unit vectors across each direction [..., 3]: [..., 2, 3]."""
+    helper = np.where(np.abs(direction[..., :1]) < 0.8, np.array([1.0, 0, 0]), np.array([0, 1.0, 0]))
+    first = _unit(np.cross(direction, helper))
+    return np.stack([first, np.cross(direction, first)], axis=-2)
+
+
+def _moved(R: Array, direction: Array, across: Array, step: Array) -> tuple[Array, Array]:
+    """Turned by the first three of the step [..., 5], and the direction shifted aside by the last two."""
+    turn = Rotation.from_rotvec(step[..., :3].reshape(-1, 3)).as_matrix().reshape(*step.shape[:-1], 3, 3)
+    return turn @ R, _unit(direction + (step[..., 3:, None] * across).sum(axis=-2))
+
+
+def moved(pose: RelativePose, step: Array) -> tuple[Array, Array]:
+    """Rotation and direction of a pose after a small step [5] in the coordinates of its covariance."""
+    return _moved(pose.R_b_a, pose.direction, _across(pose.direction), step)
+
+
+def _prior_slopes(
+    R: Array, direction: Array, across: Array, prior: MotionPrior | None
+) -> tuple[Array, Array]:
+    """What the prior says at each start [S, P], and how that changes with the five angles [S, 5, P]."""
+    step = 1e-5
+    steps = np.concatenate([np.zeros((1, 5)), step * np.eye(5)])  # [6, 5]
+    shape = (len(R), 6)
+    near = _moved(
+        np.broadcast_to(R[:, None], (*shape, 3, 3)),
+        np.broadcast_to(direction[:, None], (*shape, 3)),
+        np.broadcast_to(across[:, None], (*shape, 2, 3)),
+        np.broadcast_to(steps, (*shape, 5)),
+    )
+    known = _prior_residual(*near, prior)  # [S, 6, P]
+    return known[:, 0], (known[:, 1:] - known[:, :1]) / step
 
 
 def _prior_residual(R: Array, direction: Array, prior: MotionPrior | None) -> Array:
-    """Deviations from what is known beforehand, in standard deviations."""
+    """Deviations from what is known beforehand, in standard deviations: [..., P]."""
     if prior is not None:
-        turn = Rotation.from_matrix(R @ prior.T_b_a[:3, :3].T).as_rotvec() / prior.rotation_deviation
-        return np.concatenate([turn, (direction - _unit(prior.T_b_a[:3, 3])) / prior.translation_deviation])
-    place = -R.T @ direction
-    place = place * (1.0 if place[2] >= 0 else -1.0)  # backwards is as good
-    yaw, pitch, roll = _yaw_pitch_roll(R)
-    drift = np.arctan2(place[0], place[2]) - yaw / 2
-    climb = np.arcsin(np.clip(place[1], -1, 1)) + pitch / 2
+        off = R @ prior.T_b_a[:3, :3].T
+        turn = np.stack(
+            [off[..., 2, 1] - off[..., 1, 2], off[..., 0, 2] - off[..., 2, 0], off[..., 1, 0] - off[..., 0, 1]], axis=-1
+        )
+        shift = (direction - _unit(prior.T_b_a[:3, 3])) / prior.translation_deviation
+        return np.concatenate([turn / 2 / prior.rotation_deviation, shift], axis=-1)
+    place = -(np.swapaxes(R, -1, -2) @ direction[..., None])[..., 0]
+    place = place * np.where(place[..., 2:] >= 0, 1.0, -1.0)  # backwards is as good
+    # How far the camera turned right, up, and about its axis.
+    yaw = np.arctan2(R[..., 2, 0], R[..., 2, 2])
+    pitch = np.arcsin(np.clip(-R[..., 2, 1], -1, 1))
+    roll = np.arctan2(R[..., 0, 1], R[..., 1, 1])
+    drift = np.arctan2(place[..., 0], place[..., 2]) - yaw / 2
+    climb = np.arcsin(np.clip(place[..., 1], -1, 1)) + pitch / 2
     tolerant = np.sign(drift) * np.sqrt(5.0 * np.log1p((drift / DRIFT) ** 2 / 4))  # Student's t, 4 degrees of freedom
-    return np.array([roll / ROLL, pitch / PITCH, climb / CLIMB, tolerant])
-
-
-def _yaw_pitch_roll(R: Array) -> tuple[float, float, float]:
-    """Of R_b_a: how far the camera turned right, up, and about its axis, radians."""
-    turn = R.T
-    yaw = np.arctan2(turn[0, 2], turn[2, 2])
-    pitch = np.arcsin(np.clip(-turn[1, 2], -1, 1))
-    roll = np.arctan2(turn[1, 0], turn[1, 1])
-    return float(yaw), float(pitch), float(roll)
+    return np.stack([roll / ROLL, pitch / PITCH, climb / CLIMB, tolerant], axis=-1)
 
 
 def depths(R: Array, direction: Array, rays_a: Array, rays_b: Array) -> tuple[Array, Array]:
@@ -257,4 +302,4 @@ def _in_front(R: Array, direction: Array, rays_a: Array, rays_b: Array) -> NDArr
 
 
 def _unit(v: Array) -> Array:
-    return np.asarray(v / max(float(np.linalg.norm(v)), 1e-12))
+    return np.asarray(v / np.maximum(np.linalg.norm(v, axis=-1, keepdims=True), 1e-12))

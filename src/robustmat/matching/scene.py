@@ -1,0 +1,279 @@
+"""Evidence of the scene: how the whole frames' keypoints judge every candidate pair of landmarks.
+
+The keypoints tell how the camera moved (`geometry/relative_pose.py`). A box of one frame, carried along by that motion
+at the depth that suits it best, must come to lie on its partner. And keypoints inside two boxes of one object match
+each other, along epipolar lines. Everything here is numbers about two frames; `combine.py` weighs them.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robustmat.features.keypoints import Keypoints, match_keypoints, unit_descriptors
+from robustmat.geometry.relative_pose import MotionPrior, RelativePose, moved, rays, relative_pose
+from robustmat.matching.motion import depth_density
+from robustmat.types import CATEGORIES, Array
+
+SCENE_FEATURES = (
+    "column",  # how far, sideways, the carried box is from its partner: -log likelihood, capped
+    "edges",  # the same for its top and bottom
+    "width",  # the same for its width
+    "misfit",  # all three, at the depth that suits best
+    "joined",  # log(1 + keypoint matches between the two boxes)
+    "parted",  # log(1 + keypoint matches from one of the boxes to elsewhere)
+    "guided",  # likeness of keypoints of both boxes along epipolar lines
+    "guided_share",  # how much of that goes to this partner rather than another
+    "depth",  # log of the best depth, in units of the distance moved
+)
+
+DEPTHS = np.geomspace(0.2, 60.0, 40)  # of the landmark in units of the distance moved
+BORDER = 3.0  # pixels; an edge so near the border is where the picture ends, not the object
+SLACK = 3.0  # pixels that masks, and so boxes, are off
+COLUMN_SHARE, EDGE_SHARE = 0.12, 0.08  # of the box's own size, that it is off besides
+LENGTHS = np.geomspace(0.7, 40.0, 25)  # metres moved
+POLE = CATEGORIES.index("pole")
+WIDTH_SLACK = 1.5  # pixels
+GAP_TAIL = 0.02
+WIDTH_SPREAD = 0.35  # of the log of the ratio of widths
+COLUMN_TAIL, EDGE_TAIL, WIDTH_TAIL = 0.01, 0.15, 0.2  # likelihood that nothing can fall below, against the best
+GROWN = 3.0  # pixels that a box grows by before keypoints are looked for in it
+GUIDED_RANGE = 4.0  # pixels off the epipolar line
+ALIKE = 0.75  # cosine that two descriptors must exceed to count
+
+
+@dataclass(frozen=True)
+class SceneView:
+    """What the scene's evidence needs of one frame."""
+
+    boxes: Array  # [N, 4], pixels
+    category: NDArray[np.int64]  # [N], index into CATEGORIES
+    intrinsics: Array  # fx, fy, cx, cy in pixels
+    width: int
+    height: int
+    keypoints: Keypoints
+
+
+@dataclass(frozen=True)
+class SceneEvidence:
+    """What the whole frames say: a motion, or that they abstain, and numbers about every pair."""
+
+    pose: RelativePose
+    features: Array  # [A, B, F], as SCENE_FEATURES names them
+    matches: NDArray[np.int64]  # [M, 2] keypoints
+    length: Array  # [A, B, L], log likelihood of every pair by the metres that the camera moved (LENGTHS)
+
+
+@dataclass(frozen=True)
+class Carried:
+    """-log likelihoods of column, edges and width at every depth, [A, Z, B] each; [A, Z] where it is behind b."""
+
+    column: Array
+    edges: Array
+    width: Array
+    behind: NDArray[np.bool_]
+
+    def total(self) -> Array:
+        """[A, Z, B]"""
+        return self.column + self.edges + self.width + np.where(self.behind, 100.0, 0.0)[:, :, None]
+
+    def best(self) -> Array:
+        """Column, edges, width and all three at the depth that suits best, and the log of that depth: [5, A, B]."""
+        if not self.column.size:
+            return np.zeros((5, len(self.column), self.column.shape[2]))
+        total = self.total()
+        best = total.argmin(axis=1)[:, None]  # [A, 1, B]
+        parts = [np.take_along_axis(it, best, axis=1)[:, 0] for it in (self.column, self.edges, self.width, total)]
+        return np.stack([*parts[:3], np.minimum(parts[3], 20.0), np.log(DEPTHS)[best[:, 0]]])
+
+
+def scene_evidence(a: SceneView, b: SceneView, motion: MotionPrior | None = None) -> SceneEvidence:
+    """Match the keypoints of two frames, find the motion and judge all pairs of landmarks by it."""
+    matches, pose = scene_motion(a, b, motion)
+    return judge_by_motion(a, b, matches, pose)
+
+
+def scene_motion(
+    a: SceneView, b: SceneView, motion: MotionPrior | None = None
+) -> tuple[NDArray[np.int64], RelativePose]:
+    """Matched keypoints [M, 2] of two frames and the motion that they tell."""
+    matches, _ = match_keypoints(a.keypoints, b.keypoints)
+    rays_a, rays_b = (rays(it, view.intrinsics) for it, view in zip(_places(a, b, matches), (a, b), strict=True))
+    return matches, relative_pose(rays_a, rays_b, float(np.sqrt(a.intrinsics[0] * b.intrinsics[0])), motion)
+
+
+def _places(a: SceneView, b: SceneView, matches: NDArray[np.int64]) -> tuple[Array, Array]:
+    places_a, places_b = (
+        np.asarray(it.keypoints["keypoint_place"][matches[:, side]], np.float64) for side, it in enumerate((a, b))
+    )
+    return places_a, places_b
+
+
+def judge_by_motion(
+    a: SceneView, b: SceneView, matches: NDArray[np.int64], pose: RelativePose
+) -> SceneEvidence:
+    """Numbers about all pairs of landmarks, given the motion."""
+    places_a, places_b = _places(a, b, matches)
+    there, back = carried(a, b, pose), carried(b, a, inverse(pose))
+    geometry = (there.best() + np.swapaxes(back.best(), 1, 2)) / 2  # [5, A, B]
+    length = (scale_likelihood(a, there) + np.swapaxes(scale_likelihood(b, back), 0, 1)) / 2
+    joined, parted = joined_matches(a, b, places_a[pose.inliers], places_b[pose.inliers])
+    guided, share = guided_matches(a, b, pose)
+    features = np.stack([*geometry[:4], joined, parted, guided, share, geometry[4]], axis=-1)
+    return SceneEvidence(pose, features, matches, length)
+
+
+def inverse(pose: RelativePose) -> RelativePose:
+    """The motion from b to a. Its covariance is turned along."""
+    R = pose.R_b_a.T
+    # Rotations turn by -R; the direction's two angles keep their spread, about a turned axis.
+    covariance = pose.covariance.copy()
+    covariance[:3, :3] = R @ covariance[:3, :3] @ R.T
+    covariance[:3, 3:] = covariance[3:, :3] = 0.0
+    covariance[3:, 3:] = np.eye(2) * np.trace(covariance[3:, 3:]) / 2
+    return RelativePose(R, -R @ pose.direction, pose.inliers, pose.residuals, pose.support, covariance, pose.abstains)
+
+
+def carried(a: SceneView, b: SceneView, pose: RelativePose) -> Carried:
+    """Every box of `a`, carried into `b` at all DEPTHS, held against every box of `b`."""
+    left, top, right, bottom = a.boxes.T
+    middle = (left + right) / 2
+    ends = np.stack([rays(np.stack([middle, it], axis=1), a.intrinsics) for it in (top, bottom)])  # [2, A, 3]
+    column, row, ahead = _project(ends, pose.R_b_a, pose.direction, b.intrinsics)  # [2, A, Z] each
+    spread = _spread(ends, pose, b.intrinsics)[:, :, None]  # [A, Z, 1], pixels
+    width = (right - left)[:, None] * DEPTHS / np.maximum(ahead.mean(axis=0), 1e-3)  # [A, Z]
+    width = (width * b.intrinsics[0] / a.intrinsics[0])[:, :, None]
+    behind = (ahead <= 0.05).any(axis=0)  # [A, Z]
+    row = np.clip(row, 0, b.height)[..., None]  # [2, A, Z, 1]
+    seen_left, seen_top, seen_right, seen_bottom = b.boxes.T  # [B]
+    seen_width, seen_height = seen_right - seen_left, seen_bottom - seen_top
+    cut_a, cut_b = _cut(a), _cut(b)  # [A, 4], [B, 4]
+    cut_aside = cut_a[:, None, None, [0, 2]].any(axis=3) | cut_b[:, [0, 2]].any(axis=1)  # [A, 1, B]
+
+    wider = np.maximum(width, seen_width)
+    sideways = SLACK**2 + (COLUMN_SHARE * wider) ** 2 + spread**2 + np.where(cut_aside, (0.5 * wider) ** 2, 0.0)
+    off = column.mean(axis=0)[:, :, None] - (seen_left + seen_right) / 2  # [A, Z, B]
+    column_cost = _cost(off**2 / sideways, COLUMN_TAIL)
+
+    upright = SLACK**2 + (EDGE_SHARE * seen_height) ** 2 + spread**2
+    top_cost = _cost((row[0] - seen_top) ** 2 / upright, EDGE_TAIL)
+    bottom_cost = _cost((row[1] - seen_bottom) ** 2 / upright, EDGE_TAIL)
+    # An edge on the border of either picture says only that the object goes on.
+    top_cost = np.where(cut_a[:, None, None, 1] | cut_b[:, 1], 0.3 * top_cost, top_cost)
+    bottom_cost = np.where(cut_a[:, None, None, 3] | cut_b[:, 3], 0.3 * bottom_cost, bottom_cost)
+    # Of a pole each frame may see another piece: pieces should overlap, and the foot says more than the top.
+    pole = (a.category == POLE)[:, None, None]
+    gap = np.maximum(np.maximum(row[0] - seen_bottom, seen_top - row[1]), 0.0)
+    gap_cost = _cost(gap**2 / upright, GAP_TAIL)
+    edges_cost = np.where(pole, 0.25 * top_cost + 0.75 * bottom_cost + gap_cost, top_cost + bottom_cost)
+
+    ratio = np.log(np.maximum(width, 0.1)) - np.log(np.maximum(seen_width, 0.1))
+    wide = WIDTH_SPREAD**2 + (WIDTH_SLACK / np.maximum(seen_width, 1.0)) ** 2
+    width_cost = np.where(cut_aside, 0.5, 1.0) * _cost(ratio**2 / wide, WIDTH_TAIL)
+    return Carried(column_cost, edges_cost, width_cost, behind)
+
+
+def _cut(view: SceneView) -> NDArray[np.bool_]:
+    """Which edges (left, top, right, bottom) of each box lie on the border of the picture: [N, 4]."""
+    left, top, right, bottom = view.boxes.T
+    return np.stack(
+        [left < BORDER, top < BORDER, right > view.width - BORDER, bottom > view.height - BORDER], axis=1
+    )
+
+
+def scale_likelihood(a: SceneView, there: Carried) -> Array:
+    """log p(box of b | box of a, the motion and its length) for every length of LENGTHS: [A, B, L].
+
+    The direction of the motion leaves every landmark its own depth; where a box meets the ground, and how wide such
+    objects are, say how many metres that is, and all landmarks must agree on the metres that the camera moved.
+    """
+    left, top, right, bottom = a.boxes.T
+    fx, fy, cx, cy = a.intrinsics
+    cut = _cut(a)
+    tangents = np.stack([(left - cx) / fx, (top - cy) / fy, (right - cx) / fx, (bottom - cy) / fy], axis=1)
+    metres = np.log(DEPTHS[:, None] * LENGTHS)  # [Z, L]
+    belief = depth_density(np.where(cut, np.nan, tangents), a.category, metres.ravel())
+    belief = belief.reshape(len(a.boxes), *metres.shape)  # [A, Z, L]
+    likelihood = np.exp(-there.total())  # [A, Z, B]
+    likelihood = np.einsum("azb,azl->abl", likelihood, belief) * (np.log(DEPTHS[1] / DEPTHS[0]))
+    return np.log(likelihood + 1e-6)
+
+
+def _project(ends: Array, R: Array, direction: Array, intrinsics: Array) -> tuple[Array, Array, Array]:
+    """Where points on rays [2, A, 3] at all DEPTHS are seen: columns, rows in pixels, depths: [2, A, Z] each."""
+    points = (ends @ R.T)[:, :, None] * DEPTHS[:, None] + direction  # [2, A, Z, 3]
+    ahead = points[..., 2]
+    safe = np.maximum(ahead, 0.05)
+    column = points[..., 0] / safe * intrinsics[0] + intrinsics[2]
+    row = points[..., 1] / safe * intrinsics[1] + intrinsics[3]
+    return column, row, ahead
+
+
+def _spread(ends: Array, pose: RelativePose, intrinsics: Array) -> Array:
+    """Standard deviation [A, Z] in pixels of where a box is carried to, because the motion is not known better."""
+    step = 1e-4
+    values, vectors = np.linalg.eigh(pose.covariance)
+    total = np.zeros((ends.shape[1], len(DEPTHS)))
+    middle = ends.mean(axis=0, keepdims=True)
+    base, _, _ = _project(middle, pose.R_b_a, pose.direction, intrinsics)
+    for value, vector in zip(values, vectors.T, strict=True):
+        shifted, _, _ = _project(middle, *moved(pose, step * vector), intrinsics)
+        total += max(float(value), 0.0) * ((shifted[0] - base[0]) / step) ** 2
+    return np.asarray(np.minimum(np.sqrt(total), 300.0))
+
+
+def _cost(square: Array, tail: float) -> Array:
+    """-log likelihood of a residual whose square is given in variances; no residual is less likely than `tail`."""
+    return np.asarray(-np.log((1 - tail) * np.exp(-0.5 * np.minimum(square, 80.0)) + tail))
+
+
+def inside(boxes: Array, places: Array, grown: float = GROWN) -> NDArray[np.bool_]:
+    """Which places [M, 2] lie in which boxes [N, 4]: [N, M]."""
+    low, high = boxes[:, None, :2] - grown, boxes[:, None, 2:] + grown
+    return np.asarray(((places >= low) & (places <= high)).all(axis=2))
+
+
+def joined_matches(a: SceneView, b: SceneView, places_a: Array, places_b: Array) -> tuple[Array, Array]:
+    """log(1 + n) of matches that join two boxes, and of those that lead from one of them past the other: [A, B]."""
+    in_a, in_b = (inside(view.boxes, at).astype(np.float64) for view, at in ((a, places_a), (b, places_b)))
+    joined = in_a @ in_b.T
+    tight_a, tight_b = (inside(view.boxes, at, 0.0).astype(np.float64) for view, at in ((a, places_a), (b, places_b)))
+    parted = tight_a @ (1 - in_b).T + (1 - in_a) @ tight_b.T
+    return np.log1p(joined), np.log1p(parted)
+
+
+def guided_matches(a: SceneView, b: SceneView, pose: RelativePose) -> tuple[Array, Array]:
+    """How alike the keypoints of two boxes are along epipolar lines [A, B], and this partner's share of that."""
+    in_a, in_b = (inside(it.boxes, np.asarray(it.keypoints["keypoint_place"], np.float64)) for it in (a, b))
+    rows, columns = np.flatnonzero(in_a.any(axis=0)), np.flatnonzero(in_b.any(axis=0))
+    empty = np.zeros((len(a.boxes), len(b.boxes)))
+    if not len(rows) or not len(columns):
+        return empty, empty
+    likeness = unit_descriptors({"keypoint_descriptor": a.keypoints["keypoint_descriptor"][rows]}) @ (
+        unit_descriptors({"keypoint_descriptor": b.keypoints["keypoint_descriptor"][columns]}).T
+    )
+    rays_a = rays(a.keypoints["keypoint_place"][rows], a.intrinsics)
+    rays_b = rays(b.keypoints["keypoint_place"][columns], b.intrinsics)
+    distance = epipolar_distance(pose, rays_a, rays_b) * float(np.sqrt(a.intrinsics[0] * b.intrinsics[0]))
+    likeness = np.where(distance < GUIDED_RANGE, likeness - ALIKE, 0.0).clip(min=0.0)  # [K, L]
+    vote_ab = _votes(likeness, in_a[:, rows], in_b[:, columns])
+    vote_ba = _votes(likeness.T, in_b[:, columns], in_a[:, rows]).T
+    votes = vote_ab + vote_ba
+    total = vote_ab.sum(axis=1, keepdims=True) + vote_ba.sum(axis=0, keepdims=True)
+    return np.log1p(10 * votes), votes / (total + 0.1)
+
+
+def epipolar_distance(pose: RelativePose, rays_a: Array, rays_b: Array) -> Array:
+    """Sampson's distance of every ray of a from every ray of b: [K, L], in units of depth one."""
+    x, y, z = pose.direction
+    E = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]]) @ pose.R_b_a
+    lines_b, lines_a = rays_a @ E.T, rays_b @ E  # [K, 3], [L, 3]
+    square = (lines_b[:, :2] ** 2).sum(1)[:, None] + (lines_a[:, :2] ** 2).sum(1)
+    return np.asarray(np.abs(lines_b @ rays_b.T) / np.sqrt(np.maximum(square, 1e-18)))
+
+
+def _votes(likeness: NDArray[np.floating], in_a: NDArray[np.bool_], in_b: NDArray[np.bool_]) -> Array:
+    """Every keypoint of a votes for the boxes that hold its best partner: [A, B]."""
+    best = likeness.argmax(axis=1)
+    weight = likeness[np.arange(len(likeness)), best]  # [K]
+    return np.asarray((in_a * weight) @ in_b[:, best].T.astype(np.float64))
