@@ -199,3 +199,60 @@ def marginal(
     share_alone = TAIL * alone / np.sqrt((1 + row_alone[i]) * (1 + column_alone[j]))
     belief[i, j] = share @ weight[:-1] + weight[-1] * share_alone
     return belief
+
+
+class DiffusionConfig(Config):
+    """The few numbers of the diffusion on the association graph."""
+
+    pixels: float = 0.67  # weight of the pixels' logit
+    offset: float = -0.7
+    own: float = 0.67  # weight of how likely a candidate's boxes are under any motion at all
+    coupling: float = 0.5  # how much belief an agreeing candidate lends
+    most: float = 8.0  # what all others together can lend or take
+    end_time: float = 3.0
+    steps: int = 12
+
+
+def agreement(likelihood: NDArray[np.float32], log_prior: Array) -> tuple[Array, Array]:
+    """How much every two candidates agree on one motion [N, N], and how likely each is by itself [N].
+
+    Agreement is the pointwise mutual information of two candidates about the motion: the log of how much likelier
+    they are under one motion than under two independent ones. It is nothing but geometry.
+    """
+    weighted = np.exp(likelihood + 0.5 * log_prior.astype(np.float32))  # [N, T]
+    alone = np.exp(likelihood + log_prior.astype(np.float32)).sum(axis=1, dtype=np.float64)
+    together = (weighted @ weighted.T).astype(np.float64)
+    return np.log(together / alone[:, None] / alone + 1e-9), np.log(alone + 1e-9)
+
+
+def diffuse(
+    logits: Array, pairs: NDArray[np.int64], likelihood: NDArray[np.float32], log_prior: Array, config: DiffusionConfig
+) -> Array:
+    """Belief [A, B] after candidates have exchanged it over the association graph.
+
+    Vertices are candidate pairs [N, 2], edges their agreement on one motion of the camera. The state x of all vertices
+    follows dx/dt = x_0 + coupling * W s(x) - x: what a candidate's own boxes and pixels say, plus what the candidates
+    believed now (s, after competition within rows and columns) lend it. The fixed point is where nobody is moved.
+    """
+    rows, columns = logits.shape
+    belief = np.zeros(logits.shape)
+    if not len(pairs):
+        return belief
+    i, j = pairs.T
+    edges, alone = agreement(likelihood, log_prior)
+    rivals = (i[:, None] == i) | (j[:, None] == j)  # of one landmark at most one candidate is right
+    edges = np.where(rivals, 0.0, np.clip(edges, -3.0, 5.0))
+    start = config.pixels * logits[i, j] + config.offset + config.own * alone
+    state, step = start.copy(), config.end_time / config.steps
+    for _ in range(config.steps):
+        lent = config.coupling * (edges @ _shares(state, i, j, rows, columns))
+        state += step * (start + config.most * np.tanh(lent / config.most) - state)
+    belief[i, j] = _shares(state, i, j, rows, columns)
+    return belief
+
+
+def _shares(state: Array, i: NDArray[np.int64], j: NDArray[np.int64], rows: int, columns: int) -> Array:
+    """Belief [N] in each candidate after competition with its rivals and with having no partner."""
+    odds = np.exp(np.minimum(state, 30.0))
+    by_row, by_column = np.bincount(i, odds, rows), np.bincount(j, odds, columns)
+    return np.asarray(odds / np.sqrt((1 + by_row[i]) * (1 + by_column[j])))

@@ -27,7 +27,9 @@ SCENE_FEATURES = (
     "depth",  # log of the best depth, in units of the distance moved
 )
 
-DEPTHS = np.geomspace(0.2, 60.0, 40)  # of the landmark in units of the distance moved
+DEPTHS = np.geomspace(0.1, 80.0, 14)  # of the landmark in units of the distance moved
+FARTHEST = 200.0
+BEHIND = 0.02  # nothing nearer than this is seen
 BORDER = 3.0  # pixels; an edge so near the border is where the picture ends, not the object
 SLACK = 3.0  # pixels that masks, and so boxes, are off
 COLUMN_SHARE, EDGE_SHARE = 0.12, 0.08  # of the box's own size, that it is off besides
@@ -66,25 +68,22 @@ class SceneEvidence:
 
 @dataclass(frozen=True)
 class Carried:
-    """-log likelihoods of column, edges and width at every depth, [A, Z, B] each; [A, Z] where it is behind b."""
+    """Boxes of a carried into b: -log likelihoods of column, edges and width at depths to try, [A, B, Z] each."""
 
+    depth: Array  # of the landmark in a, in units of the distance moved
+    measure: Array  # how much of the logarithm of the depth each stands for
     column: Array
     edges: Array
     width: Array
-    behind: NDArray[np.bool_]
-
-    def total(self) -> Array:
-        """[A, Z, B]"""
-        return self.column + self.edges + self.width + np.where(self.behind, 100.0, 0.0)[:, :, None]
+    total: Array
 
     def best(self) -> Array:
         """Column, edges, width and all three at the depth that suits best, and the log of that depth: [5, A, B]."""
-        if not self.column.size:
-            return np.zeros((5, len(self.column), self.column.shape[2]))
-        total = self.total()
-        best = total.argmin(axis=1)[:, None]  # [A, 1, B]
-        parts = [np.take_along_axis(it, best, axis=1)[:, 0] for it in (self.column, self.edges, self.width, total)]
-        return np.stack([*parts[:3], np.minimum(parts[3], 20.0), np.log(DEPTHS)[best[:, 0]]])
+        if not self.total.size:
+            return np.zeros((5, *self.total.shape[:2]))
+        best = self.total.argmin(axis=2)[:, :, None]
+        parts = [self.column, self.edges, self.width, np.minimum(self.total, 20.0), np.log(self.depth)]
+        return np.stack([np.take_along_axis(it, best, axis=2)[:, :, 0] for it in parts])
 
 
 def scene_evidence(a: SceneView, b: SceneView, motion: MotionPrior | None = None) -> SceneEvidence:
@@ -135,42 +134,64 @@ def inverse(pose: RelativePose) -> RelativePose:
 
 
 def carried(a: SceneView, b: SceneView, pose: RelativePose) -> Carried:
-    """Every box of `a`, carried into `b` at all DEPTHS, held against every box of `b`."""
+    """Every box of `a`, carried into `b` at many depths, held against every box of `b`.
+
+    The depths to try are those at which the column fits, to within two standard deviations, and a coarse grid.
+    """
     left, top, right, bottom = a.boxes.T
     middle = (left + right) / 2
-    ends = np.stack([rays(np.stack([middle, it], axis=1), a.intrinsics) for it in (top, bottom)])  # [2, A, 3]
-    column, row, ahead = _project(ends, pose.R_b_a, pose.direction, b.intrinsics)  # [2, A, Z] each
-    spread = _spread(ends, pose, b.intrinsics)[:, :, None]  # [A, Z, 1], pixels
-    width = (right - left)[:, None] * DEPTHS / np.maximum(ahead.mean(axis=0), 1e-3)  # [A, Z]
-    width = (width * b.intrinsics[0] / a.intrinsics[0])[:, :, None]
-    behind = (ahead <= 0.05).any(axis=0)  # [A, Z]
-    row = np.clip(row, 0, b.height)[..., None]  # [2, A, Z, 1]
+    ends = [rays(np.stack([middle, it], axis=1), a.intrinsics) for it in (top, (top + bottom) / 2, bottom)]  # [A, 3]
     seen_left, seen_top, seen_right, seen_bottom = b.boxes.T  # [B]
-    seen_width, seen_height = seen_right - seen_left, seen_bottom - seen_top
+    seen_middle, seen_width, seen_height = (seen_left + seen_right) / 2, seen_right - seen_left, seen_bottom - seen_top
     cut_a, cut_b = _cut(a), _cut(b)  # [A, 4], [B, 4]
-    cut_aside = cut_a[:, None, None, [0, 2]].any(axis=3) | cut_b[:, [0, 2]].any(axis=1)  # [A, 1, B]
+    cut_aside = cut_a[:, None, [0, 2]].any(axis=2) | cut_b[:, [0, 2]].any(axis=1)  # [A, B]
 
-    wider = np.maximum(width, seen_width)
-    sideways = SLACK**2 + (COLUMN_SHARE * wider) ** 2 + spread**2 + np.where(cut_aside, (0.5 * wider) ** 2, 0.0)
-    off = column.mean(axis=0)[:, :, None] - (seen_left + seen_right) / 2  # [A, Z, B]
-    column_cost = _cost(off**2 / sideways, COLUMN_TAIL)
+    fitting = _depth_at(ends[1], pose, np.broadcast_to(seen_middle, cut_aside.shape), b.intrinsics)  # [A, B]
+    spread = _spread(ends[1], fitting, pose, b.intrinsics)  # [A, B], pixels
+    size_there = (right - left)[:, None] / a.intrinsics[0] * b.intrinsics[0]
+    wider = np.maximum(seen_width, np.where(cut_aside, size_there, 0.0))
+    sideways = SLACK**2 + (COLUMN_SHARE * seen_width) ** 2 + spread**2 + np.where(cut_aside, (0.5 * wider) ** 2, 0.0)
+    around = seen_middle[:, None] + np.sqrt(sideways)[:, :, None] * np.array([-2.0, -1.0, 0.0, 1.0, 2.0])
+    near = _depth_at(ends[1], pose, around, b.intrinsics)  # [A, B, 5]
+    step = np.abs(np.gradient(np.log(near), axis=2))
+    coarse = np.broadcast_to(DEPTHS, (*cut_aside.shape, len(DEPTHS)))
+    coarse_step = np.log(DEPTHS[1] / DEPTHS[0])
+    depth = np.concatenate([near, coarse], axis=2)  # [A, B, Z]
+    measure = np.concatenate([np.minimum(step, coarse_step), np.full(coarse.shape, coarse_step)], axis=2)
 
-    upright = SLACK**2 + (EDGE_SHARE * seen_height) ** 2 + spread**2
-    top_cost = _cost((row[0] - seen_top) ** 2 / upright, EDGE_TAIL)
-    bottom_cost = _cost((row[1] - seen_bottom) ** 2 / upright, EDGE_TAIL)
+    column, _, ahead = _project(ends[1], depth, pose, b.intrinsics)
+    row_top, row_bottom = (np.clip(_project(end, depth, pose, b.intrinsics)[1], 0, b.height) for end in ends[::2])
+    column_cost = _cost((column - seen_middle[:, None]) ** 2 / sideways[:, :, None], COLUMN_TAIL)
+
+    upright = (SLACK**2 + (EDGE_SHARE * seen_height) ** 2 + spread**2)[:, :, None]
+    top_cost = _cost((row_top - seen_top[:, None]) ** 2 / upright, EDGE_TAIL)
+    bottom_cost = _cost((row_bottom - seen_bottom[:, None]) ** 2 / upright, EDGE_TAIL)
     # An edge on the border of either picture says only that the object goes on.
-    top_cost = np.where(cut_a[:, None, None, 1] | cut_b[:, 1], 0.3 * top_cost, top_cost)
-    bottom_cost = np.where(cut_a[:, None, None, 3] | cut_b[:, 3], 0.3 * bottom_cost, bottom_cost)
+    top_cost = top_cost * np.where(cut_a[:, None, 1] | cut_b[:, 1], 0.3, 1.0)[:, :, None]
+    bottom_cost = bottom_cost * np.where(cut_a[:, None, 3] | cut_b[:, 3], 0.3, 1.0)[:, :, None]
     # Of a pole each frame may see another piece: pieces should overlap, and the foot says more than the top.
-    pole = (a.category == POLE)[:, None, None]
-    gap = np.maximum(np.maximum(row[0] - seen_bottom, seen_top - row[1]), 0.0)
+    gap = np.maximum(np.maximum(row_top - seen_bottom[:, None], seen_top[:, None] - row_bottom), 0.0)
     gap_cost = _cost(gap**2 / upright, GAP_TAIL)
+    pole = (a.category == POLE)[:, None, None]
     edges_cost = np.where(pole, 0.25 * top_cost + 0.75 * bottom_cost + gap_cost, top_cost + bottom_cost)
 
-    ratio = np.log(np.maximum(width, 0.1)) - np.log(np.maximum(seen_width, 0.1))
+    width = size_there[:, :, None] * depth / np.maximum(ahead, 1e-3)
+    ratio = np.log(np.maximum(width, 0.1)) - np.log(np.maximum(seen_width, 0.1))[:, None]
     wide = WIDTH_SPREAD**2 + (WIDTH_SLACK / np.maximum(seen_width, 1.0)) ** 2
-    width_cost = np.where(cut_aside, 0.5, 1.0) * _cost(ratio**2 / wide, WIDTH_TAIL)
-    return Carried(column_cost, edges_cost, width_cost, behind)
+    width_cost = np.where(cut_aside, 0.5, 1.0)[:, :, None] * _cost(ratio**2 / wide[:, None], WIDTH_TAIL)
+    total = column_cost + edges_cost + width_cost + np.where(ahead <= BEHIND, 100.0, 0.0)
+    return Carried(depth, measure, column_cost, edges_cost, width_cost, total)
+
+
+def _depth_at(ray: Array, pose: RelativePose, column: Array, intrinsics: Array) -> Array:
+    """The depths at which points on rays [A, 3] of a are seen in columns [A, B, ...] of b; very far where at none."""
+    turned = ray @ pose.R_b_a.T  # [A, 3]
+    shape = (len(ray),) + (1,) * (column.ndim - 1)
+    across, along = turned[:, 0].reshape(shape), turned[:, 2].reshape(shape)
+    tangent = (column - intrinsics[2]) / intrinsics[0]
+    below = across - tangent * along
+    depth = (tangent * pose.direction[2] - pose.direction[0]) / np.where(np.abs(below) < 1e-9, 1e-9, below)
+    return np.where((depth > 0) & (depth < FARTHEST), np.maximum(depth, 1e-3), FARTHEST)
 
 
 def _cut(view: SceneView) -> NDArray[np.bool_]:
@@ -191,35 +212,41 @@ def scale_likelihood(a: SceneView, there: Carried) -> Array:
     fx, fy, cx, cy = a.intrinsics
     cut = _cut(a)
     tangents = np.stack([(left - cx) / fx, (top - cy) / fy, (right - cx) / fx, (bottom - cy) / fy], axis=1)
-    metres = np.log(DEPTHS[:, None] * LENGTHS)  # [Z, L]
-    belief = depth_density(np.where(cut, np.nan, tangents), a.category, metres.ravel())
-    belief = belief.reshape(len(a.boxes), *metres.shape)  # [A, Z, L]
-    likelihood = np.exp(-there.total())  # [A, Z, B]
-    likelihood = np.einsum("azb,azl->abl", likelihood, belief) * (np.log(DEPTHS[1] / DEPTHS[0]))
-    return np.log(likelihood + 1e-6)
+    guess = np.where(cut, np.nan, tangents)
+    # The density of depths is needed at many of them: read off a fine table.
+    table = np.linspace(np.log(0.05), np.log(4000.0), 300)
+    density = depth_density(guess, a.category, table)  # [A, 300]
+    place = (np.log(there.depth)[..., None] + np.log(LENGTHS) - table[0]) / (table[1] - table[0])  # [A, B, Z, L]
+    place = np.clip(np.rint(place), 0, len(table) - 1).astype(np.int64)
+    belief = density[np.arange(len(a.boxes))[:, None, None, None], place]
+    weight = np.exp(-there.total) * there.measure  # [A, B, Z]
+    return np.log(np.einsum("abz,abzl->abl", weight, belief) + 1e-6)
 
 
-def _project(ends: Array, R: Array, direction: Array, intrinsics: Array) -> tuple[Array, Array, Array]:
-    """Where points on rays [2, A, 3] at all DEPTHS are seen: columns, rows in pixels, depths: [2, A, Z] each."""
-    points = (ends @ R.T)[:, :, None] * DEPTHS[:, None] + direction  # [2, A, Z, 3]
-    ahead = points[..., 2]
-    safe = np.maximum(ahead, 0.05)
-    column = points[..., 0] / safe * intrinsics[0] + intrinsics[2]
-    row = points[..., 1] / safe * intrinsics[1] + intrinsics[3]
-    return column, row, ahead
+def _project(ray: Array, depth: Array, pose: RelativePose, intrinsics: Array) -> tuple[Array, Array, Array]:
+    """Where points on rays [A, 3] at depths [A, B, ...] are seen: columns and rows in pixels, and their depth."""
+    return _project_by(pose.R_b_a, pose.direction, ray, depth, intrinsics)
 
 
-def _spread(ends: Array, pose: RelativePose, intrinsics: Array) -> Array:
-    """Standard deviation [A, Z] in pixels of where a box is carried to, because the motion is not known better."""
+def _project_by(
+    R: Array, direction: Array, ray: Array, depth: Array, intrinsics: Array
+) -> tuple[Array, Array, Array]:
+    turned = (ray @ R.T).T.reshape(3, len(ray), *(1,) * (depth.ndim - 1))
+    x, y, ahead = (turned[axis] * depth + direction[axis] for axis in range(3))
+    safe = np.maximum(ahead, BEHIND)
+    return x / safe * intrinsics[0] + intrinsics[2], y / safe * intrinsics[1] + intrinsics[3], ahead
+
+
+def _spread(ray: Array, depth: Array, pose: RelativePose, intrinsics: Array) -> Array:
+    """Standard deviation [A, B] in pixels of where a box is carried to, because the motion is not known better."""
     step = 1e-4
     values, vectors = np.linalg.eigh(pose.covariance)
-    total = np.zeros((ends.shape[1], len(DEPTHS)))
-    middle = ends.mean(axis=0, keepdims=True)
-    base, _, _ = _project(middle, pose.R_b_a, pose.direction, intrinsics)
+    base, _, _ = _project(ray, depth, pose, intrinsics)
+    total = np.zeros(depth.shape)
     for value, vector in zip(values, vectors.T, strict=True):
-        shifted, _, _ = _project(middle, *moved(pose, step * vector), intrinsics)
-        total += max(float(value), 0.0) * ((shifted[0] - base[0]) / step) ** 2
-    return np.asarray(np.minimum(np.sqrt(total), 300.0))
+        shifted, _, _ = _project_by(*moved(pose, step * vector), ray, depth, intrinsics)
+        total += max(float(value), 0.0) * ((shifted - base) / step) ** 2
+    return np.asarray(np.minimum(np.sqrt(total), 60.0))
 
 
 def _cost(square: Array, tail: float) -> Array:
