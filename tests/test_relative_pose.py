@@ -115,7 +115,7 @@ def test_deviation_grows_as_matches_become_few() -> None:
 def test_depths_are_those_of_the_points() -> None:
     rng = np.random.default_rng(6)
     R, t = car(4, 7)
-    points = street_points(rng, 30) + (0, 0, 10)
+    points = street_points(rng, 30) + np.array([0, 0, 10])
     moved = points @ R.T + t
     z_a, z_b = depths(R, t / 7, points / points[:, 2:], moved / moved[:, 2:])
     np.testing.assert_allclose(7 * z_a, points[:, 2], rtol=1e-6)

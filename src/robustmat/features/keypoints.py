@@ -38,10 +38,9 @@ def detect_keypoints(image: Image, kind: str = "sift", most: int = MOST_KEYPOINT
         raise ConfigError(f"unknown keypoints '{kind}' ({nearest(kind, list(DETECTORS))})")
     import cv2
 
-    grey = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)
-    noise = noise_level(grey)
+    noise = noise_level(np.asarray(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY), np.uint8))
     if noise > NOISY:
-        image = cv2.GaussianBlur(image, (0, 0), SMOOTHING)
+        image = np.asarray(cv2.GaussianBlur(image, (0, 0), SMOOTHING), np.uint8)
     place, descriptor = DETECTORS[kind](image, most, noise > NOISY)
     return {
         "keypoint_place": place.astype(np.float32),

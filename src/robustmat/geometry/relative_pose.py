@@ -18,6 +18,8 @@ from robustmat.types import Array, Camera
 
 ASSUMED_FOCAL_LENGTH = 0.58  # image widths: 81 degrees, KITTI's color cameras
 FEWEST_MATCHES = 8
+FEWEST_INLIERS = 15
+DOUBT = 12.0  # nats of support that the landmarks may overrule
 
 # What residuals of true and false matches look like, and how many are true.
 RESIDUAL = 1.2  # pixels, standard deviation of a true match
@@ -63,7 +65,7 @@ class MotionPrior:
 
 
 def focal_and_center(camera: Camera | None, width: int, height: int) -> Array:
-    """fx, fy, cx, cy in pixels, counted from pixels' edges; an unknown camera is taken to have KITTI's field of view."""
+    """fx, fy, cx, cy in pixels, counted from pixels' edges; KITTI's field of view where the camera is not known."""
     if camera is None:
         focal = ASSUMED_FOCAL_LENGTH * width
         return np.array([focal, focal, width / 2, height / 2])
@@ -78,11 +80,7 @@ def rays(places: Array, intrinsics: Array) -> Array:
 
 
 def relative_pose(
-    rays_a: Array,
-    rays_b: Array,
-    focal: float,
-    prior: MotionPrior | None = None,
-    fewest: int = 15,
+    rays_a: Array, rays_b: Array, focal: float, prior: MotionPrior | None = None, fewest: int = FEWEST_INLIERS
 ) -> RelativePose:
     """The motion that matched rays [M, 3] of two frames tell.
 
@@ -91,21 +89,54 @@ def relative_pose(
         prior: what odometry says; it then takes the place of the prior for cars.
         fewest: with fewer inliers than this the result says that it abstains.
     """
+    return likely_poses(rays_a, rays_b, focal, prior, fewest)[0]
+
+
+def likely_poses(
+    rays_a: Array, rays_b: Array, focal: float, prior: MotionPrior | None = None, fewest: int = FEWEST_INLIERS
+) -> list[RelativePose]:
+    """All motions that matches leave open, likeliest first: those within DOUBT of the best support."""
     if len(rays_a) < FEWEST_MATCHES and prior is None:
-        return nothing(len(rays_a))
+        return [nothing(len(rays_a))]
     products = _products(rays_a, rays_b)
     starts = [*_grid_starts(products, focal, prior), *_sampled(rays_a, rays_b, focal)]
-    refined = _refine(*(np.stack(it) for it in zip(*starts, strict=True)), products, focal, prior)
-    R, direction, information, support = (it[refined[3].argmax()] for it in refined)
+    R, direction = (np.stack([start[part] for start in starts]) for part in (0, 1))
+    R, direction, information, support = _refine(R, direction, products, focal, prior)
+    chosen: list[int] = []
+    for index in np.argsort(-support):
+        same = [_alike(R[index] @ R[it].T, direction[index], direction[it]) for it in chosen]
+        if support[index] >= support.max() - DOUBT and not any(same):
+            chosen.append(int(index))
+    return [
+        _described(R[it], direction[it], information[it], float(support[it]), products, focal, prior is None, fewest)
+        for it in chosen
+    ]
+
+
+def _alike(turn: Array, first: Array, second: Array) -> bool:
+    """Whether two motions are one: less than a degree and three apart. E does not know forward from backward."""
+    return bool(np.trace(turn) > 1 + 2 * np.cos(np.radians(1.0)) and abs(first @ second) > np.cos(np.radians(3.0)))
+
+
+def _described(
+    R: Array,
+    direction: Array,
+    information: Array,
+    support: float,
+    products: tuple[Array, Array, Array],
+    focal: float,
+    sign_is_open: bool,
+    fewest: int,
+) -> RelativePose:
+    _, rays_a, rays_b = products
     residuals = focal * np.abs(_sampson(_essential(R[None], direction[None]), products)[0])
     near = residuals < INLIER
-    forward = _in_front(R, direction, rays_a, rays_b)
-    backward = _in_front(R, -direction, rays_a, rays_b)
-    if prior is None and (near & backward).sum() > (near & forward).sum():
+    forward, backward = _in_front(R, direction, rays_a, rays_b), _in_front(R, -direction, rays_a, rays_b)
+    if sign_is_open and (near & backward).sum() > (near & forward).sum():
         direction, forward = -direction, backward
     inliers = near & forward
-    covariance = np.linalg.inv(information)
-    return RelativePose(R, direction, inliers, residuals, float(support), covariance, bool(inliers.sum() < fewest))
+    covariance = np.asarray(np.linalg.inv(information), np.float64)
+    return RelativePose(R, direction, inliers, residuals, support, covariance, bool(inliers.sum() < fewest))
 
 
 def nothing(count: int) -> RelativePose:
@@ -191,7 +222,7 @@ def _sampled(rays_a: Array, rays_b: Array, focal: float) -> list[tuple[Array, Ar
     if E is None or E.shape != (3, 3):
         return []
     _, R, direction, _ = cv2.recoverPose(E, a, b, np.eye(3), mask=mask)
-    return [(R, direction[:, 0])]
+    return [(np.asarray(R, np.float64), np.asarray(direction, np.float64)[:, 0])]
 
 
 def _refine(
@@ -240,7 +271,7 @@ def _across(direction: Array) -> Array:
 
 def _moved(R: Array, direction: Array, across: Array, step: Array) -> tuple[Array, Array]:
     """Turned by the first three of the step [..., 5], and the direction shifted aside by the last two."""
-    turn = Rotation.from_rotvec(step[..., :3].reshape(-1, 3)).as_matrix().reshape(*step.shape[:-1], 3, 3)
+    turn = Rotation.from_rotvec(np.array(step[..., :3]).reshape(-1, 3)).as_matrix().reshape(*step.shape[:-1], 3, 3)
     return turn @ R, _unit(direction + (step[..., 3:, None] * across).sum(axis=-2))
 
 
@@ -249,9 +280,7 @@ def moved(pose: RelativePose, step: Array) -> tuple[Array, Array]:
     return _moved(pose.R_b_a, pose.direction, _across(pose.direction), step)
 
 
-def _prior_slopes(
-    R: Array, direction: Array, across: Array, prior: MotionPrior | None
-) -> tuple[Array, Array]:
+def _prior_slopes(R: Array, direction: Array, across: Array, prior: MotionPrior | None) -> tuple[Array, Array]:
     """What the prior says at each start [S, P], and how that changes with the five angles [S, 5, P]."""
     step = 1e-5
     steps = np.concatenate([np.zeros((1, 5)), step * np.eye(5)])  # [6, 5]

@@ -3,10 +3,10 @@
 A planar motion theta of the camera (ahead or back, aside, a turn) says where the partner of every landmark is seen,
 up to its depth. Depth is guessed from where the box meets the ground and from its usual width. `motion_likelihood`
 gives the log likelihood ratio of every candidate pair under every motion; `marginal` sums over motions, each believed
-as far as the landmarks together support it, and `diffuse` lets candidates exchange belief with those that they agree with.
+as far as the landmarks together support it, and `diffuse` lets candidates exchange belief with those that agree.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,14 +15,17 @@ from scipy.special import logsumexp
 from robustmat.config import Config
 from robustmat.types import CATEGORIES, Array
 
+Floats = NDArray[np.floating]
+
+BORDER = 3.0  # pixels; an edge so near the border is where the picture ends, not the object
 CAMERA_HEIGHT = 1.65  # metres; a car's. All distances scale with it, and the prior over them is wide
 USUAL_WIDTH = {"traffic_sign": 0.6, "traffic_light": 0.35, "pole": 0.2, "window": 1.2}  # metres
 DEPTHS = np.geomspace(3.0, 70.0, 14)  # metres
-YAWS = np.radians(np.linspace(-14.0, 14.0, 29))
+YAWS = np.radians(np.linspace(-27.0, 27.0, 37))
 DISTANCES = np.geomspace(1.5, 28.0, 11)  # metres ahead or back
 ASIDE = (-3.5, 0.0, 3.5)  # metres: another lane
 SAME_LANE = 0.8  # prior
-FIT_COLUMN = 0.012  # radians, standard deviation of a partner's column; plus a share of its width
+FIT_COLUMN = 0.014  # radians, standard deviation of a partner's column; plus a share of its width
 FIT_ROW = 0.012  # of a partner's rows, in units of the focal length; plus a share of its height
 TAIL = 0.03  # likelihood that a partner is seen anywhere
 
@@ -35,6 +38,7 @@ class Motions:
     aside: Array
     yaw: Array
     log_prior: Array
+    log_vague: Array  # the log prior before anything was known of these two frames
 
 
 def car_motions() -> Motions:
@@ -48,7 +52,8 @@ def car_motions() -> Motions:
     # A turn of 12 degrees is rare over 3 m and usual over 20.
     spread = np.radians(2.0 + 0.4 * np.abs(ahead))
     log_prior = log_prior - np.log1p((yaw / spread) ** 2) - np.log(spread)
-    return Motions(ahead, aside + arc, yaw, log_prior - logsumexp(log_prior))
+    log_prior = log_prior - logsumexp(log_prior)
+    return Motions(ahead, aside + arc, yaw, log_prior, log_prior)
 
 
 def known_motion(
@@ -69,19 +74,29 @@ def known_motion(
     if distance is not None:
         length = np.hypot(motions.ahead, motions.aside)
         log_prior = log_prior - 0.5 * ((length - distance[0]) / np.hypot(distance[1], 0.12 * distance[0])) ** 2
-    return Motions(motions.ahead, motions.aside, motions.yaw, log_prior - logsumexp(log_prior))
+    return replace(motions, log_prior=log_prior - logsumexp(log_prior))
+
+
+def tangent_boxes(boxes: Array, intrinsics: Array, width: int, height: int) -> Array:
+    """Boxes [N, 4] in pixels as tangents of viewing angles; nan for an edge on the border of the picture."""
+    fx, fy, cx, cy = intrinsics
+    left, top, right, bottom = boxes.T
+    tangents = np.stack([(left - cx) / fx, (top - cy) / fy, (right - cx) / fx, (bottom - cy) / fy], axis=1)
+    cut = np.stack([left < BORDER, top < BORDER, right > width - BORDER, bottom > height - BORDER], axis=1)
+    return np.where(cut, np.nan, tangents)
 
 
 def motion_likelihood(
-    boxes_a: Array, boxes_b: Array, category_a: NDArray[np.int64], pairs: NDArray[np.int64], motions: Motions
+    boxes_a: Array, boxes_b: Array, category: NDArray[np.int64], pairs: NDArray[np.int64], motions: Motions
 ) -> NDArray[np.float32]:
     """log p(box of b | box of a, motion) - log p(box of b | another object): [N, T] for candidate pairs [N, 2].
 
     Args:
         boxes_a: [A, 4] left, top, right, bottom as tangents of viewing angles, 0 straight ahead; nan for an edge that
             lies on the border of the picture.
+        category: [A], and of the candidates' landmarks of b, too.
     """
-    log_depth = depth_belief(boxes_a, category_a)  # [A, Z]
+    log_depth = depth_belief(boxes_a, category)  # [A, Z]
     i, j = pairs.T
     a, b = boxes_a[i].astype(np.float32), boxes_b[j].astype(np.float32)
     depth = DEPTHS.astype(np.float32)
@@ -104,6 +119,7 @@ def motion_likelihood(
     out = np.empty((len(pairs), len(ahead), turns), np.float32)
     angle_b = np.arctan(middle_b)
     weight = np.exp(log_depth[i].astype(np.float32))[:, :, None] * np.exp(-size_cost) * valid  # [N, Z, S]
+    weight = weight * _depth_support(b, category[i], left)
     for s in range(len(ahead)):
         # [N, Z, Y]: seen from b, before and after its turn
         place = (middle_a[:, None] * depth)[:, :, None] - aside[s].astype(np.float32)
@@ -111,10 +127,11 @@ def motion_likelihood(
         fit = np.exp(-0.5 * (off / deviation[:, None, None]) ** 2)
         out[:, s] = np.einsum("nz,nzy->ny", weight[:, :, s], fit)
     # Another object of this category is seen anywhere: columns over about a radian, sizes over their spread.
-    return np.log((1 - TAIL) * out / (deviation[:, None, None] * 2.5) + TAIL).reshape(len(pairs), -1)
+    likelihood = np.log((1 - TAIL) * out / (deviation[:, None, None] * 2.5) + TAIL)
+    return np.asarray(likelihood.reshape(len(pairs), -1), np.float32)
 
 
-def _size_cost(a: Array, b: Array, scale: Array) -> NDArray[np.float32]:
+def _size_cost(a: Floats, b: Floats, scale: Floats) -> NDArray[np.float32]:
     """How badly rows and widths [N, 4] fit an expansion by `scale` [Z, S]: -log likelihood, capped, [N, Z, S]."""
     cost = np.zeros((len(a), *scale.shape), np.float32)
     height = np.nan_to_num(b[:, 3] - b[:, 1], nan=0.1)
@@ -132,6 +149,14 @@ def _size_cost(a: Array, b: Array, scale: Array) -> NDArray[np.float32]:
     return np.asarray(cost + np.where(known[:, None, None], one, 0.0), np.float32)
 
 
+def _depth_support(boxes: Floats, category: NDArray[np.int64], depth: Floats) -> NDArray[np.float32]:
+    """How much likelier than anywhere the boxes [N, 4] are at depths [Z, S]: [N, Z, S]."""
+    table = np.linspace(0.0, np.log(120.0), 60)
+    density = depth_density(boxes.astype(np.float64), category, table) * np.log(45.0)  # [N, 60]
+    place = np.rint(np.log(depth) / (table[1] - table[0])).astype(np.int64).clip(0, len(table) - 1)
+    return np.asarray(density.astype(np.float32)[:, place])
+
+
 def depth_belief(boxes: Array, category: NDArray[np.int64]) -> Array:
     """Log belief in every one of DEPTHS [A, Z]."""
     belief = depth_density(boxes, category, np.log(DEPTHS))
@@ -139,7 +164,10 @@ def depth_belief(boxes: Array, category: NDArray[np.int64]) -> Array:
 
 
 def depth_density(boxes: Array, category: NDArray[np.int64], log_depth: Array) -> Array:
-    """Density of the log of the depth [A, Z] of boxes [A, 4] in tangents: by ground contact, usual width, or anything."""
+    """Density of the log of the depth [A, Z] of boxes [A, 4] in tangents.
+
+    By ground contact, by usual width, or anything.
+    """
     bottom = np.where(boxes[:, 3] > 0.02, boxes[:, 3], np.nan)
     usual = np.array([USUAL_WIDTH[it] for it in CATEGORIES])[category]
     with np.errstate(invalid="ignore"):
@@ -160,12 +188,12 @@ def depth_density(boxes: Array, category: NDArray[np.int64], log_depth: Array) -
 class MarginalConfig(Config):
     """The few numbers of the marginal; geometry is the same on every street."""
 
-    pixels: float = 0.67  # weight of the pixels' logit
-    offset: float = -0.7
-    geometry: float = 0.67  # weight of the motion's log likelihood ratio
+    pixels: float = 0.39  # weight of the pixels' logit
+    offset: float = -0.63
+    geometry: float = 0.86  # weight of the motion's log likelihood ratio
     visible: float = 0.8  # how probable it is that a landmark may have a partner at all
-    sharpness: float = 2.25  # of the belief in motions
-    no_motion: float = 0.03  # prior that the frames share nothing
+    sharpness: float = 2.4  # of the belief in motions
+    no_motion: float = 0.015  # prior that the frames share nothing
 
 
 def marginal(
@@ -192,7 +220,9 @@ def marginal(
     evidence = 0.5 * (np.log(1 - v + v * (1 + by_row)).sum(axis=0) + np.log(1 - v + v * (1 + by_column)).sum(axis=0))
     alone = np.exp(np.minimum(base, 30.0))
     row_alone, column_alone = np.bincount(i, alone, rows), np.bincount(j, alone, columns)
-    log_motion = np.append(np.log1p(-config.no_motion) + log_prior + config.sharpness * evidence, np.log(config.no_motion))
+    log_motion = np.append(
+        np.log1p(-config.no_motion) + log_prior + config.sharpness * evidence, np.log(config.no_motion)
+    )
     weight = np.exp(log_motion - logsumexp(log_motion))
     share = strength / np.sqrt((1 + by_row[i]) * (1 + by_column[j]))  # [N, T]
     # Without any motion nothing is shared: candidates keep a tail of what pixels say.
@@ -204,29 +234,29 @@ def marginal(
 class DiffusionConfig(Config):
     """The few numbers of the diffusion on the association graph."""
 
-    pixels: float = 0.67  # weight of the pixels' logit
-    offset: float = -0.7
-    own: float = 0.67  # weight of how likely a candidate's boxes are under any motion at all
-    coupling: float = 0.5  # how much belief an agreeing candidate lends
+    pixels: float = 0.48  # weight of the pixels' logit
+    offset: float = -0.9
+    own: float = 0.7  # weight of how likely a candidate's boxes are under any motion at all
+    coupling: float = 0.53  # how much belief an agreeing candidate lends
     most: float = 8.0  # what all others together can lend or take
     end_time: float = 3.0
     steps: int = 12
 
 
-def agreement(likelihood: NDArray[np.float32], log_prior: Array) -> tuple[Array, Array]:
+def agreement(likelihood: NDArray[np.float32], motions: Motions) -> tuple[Array, Array]:
     """How much every two candidates agree on one motion [N, N], and how likely each is by itself [N].
 
-    Agreement is the pointwise mutual information of two candidates about the motion: the log of how much likelier
-    they are under one motion than under two independent ones. It is nothing but geometry.
+    Agreement is the pointwise mutual information of two candidates about the motion: the log of how much likelier they
+    are under one motion, of which something may be known, than under two independent ones. It is nothing but geometry.
     """
-    weighted = np.exp(likelihood + 0.5 * log_prior.astype(np.float32))  # [N, T]
-    alone = np.exp(likelihood + log_prior.astype(np.float32)).sum(axis=1, dtype=np.float64)
+    weighted = np.exp(likelihood + 0.5 * motions.log_prior.astype(np.float32))  # [N, T]
+    alone = np.exp(likelihood + motions.log_vague.astype(np.float32)).sum(axis=1, dtype=np.float64)
     together = (weighted @ weighted.T).astype(np.float64)
     return np.log(together / alone[:, None] / alone + 1e-9), np.log(alone + 1e-9)
 
 
 def diffuse(
-    logits: Array, pairs: NDArray[np.int64], likelihood: NDArray[np.float32], log_prior: Array, config: DiffusionConfig
+    logits: Array, pairs: NDArray[np.int64], likelihood: NDArray[np.float32], motions: Motions, config: DiffusionConfig
 ) -> Array:
     """Belief [A, B] after candidates have exchanged it over the association graph.
 
@@ -239,7 +269,7 @@ def diffuse(
     if not len(pairs):
         return belief
     i, j = pairs.T
-    edges, alone = agreement(likelihood, log_prior)
+    edges, alone = agreement(likelihood, motions)
     rivals = (i[:, None] == i) | (j[:, None] == j)  # of one landmark at most one candidate is right
     edges = np.where(rivals, 0.0, np.clip(edges, -3.0, 5.0))
     start = config.pixels * logits[i, j] + config.offset + config.own * alone

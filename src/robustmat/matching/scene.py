@@ -5,13 +5,14 @@ at the depth that suits it best, must come to lie on its partner. And keypoints 
 each other, along epipolar lines. Everything here is numbers about two frames; `combine.py` weighs them.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from robustmat.features.keypoints import Keypoints, match_keypoints, unit_descriptors
-from robustmat.geometry.relative_pose import MotionPrior, RelativePose, moved, rays, relative_pose
+from robustmat.geometry.relative_pose import MotionPrior, RelativePose, likely_poses, moved, rays
 from robustmat.matching.motion import depth_density
 from robustmat.types import CATEGORIES, Array
 
@@ -34,6 +35,11 @@ BORDER = 3.0  # pixels; an edge so near the border is where the picture ends, no
 SLACK = 3.0  # pixels that masks, and so boxes, are off
 COLUMN_SHARE, EDGE_SHARE = 0.12, 0.08  # of the box's own size, that it is off besides
 LENGTHS = np.geomspace(0.7, 40.0, 25)  # metres moved
+HALF_RELIABLE = 20.0  # inliers by which the scene is worth half of what it can be
+TRUST_IN_ODOMETRY = 0.8
+LENGTH_OFFSET = 3.0  # log likelihood of a box of another object, about
+LANDMARK_SUPPORT = 1.0
+PIXELS, PIXELS_OFFSET = 0.5, -0.7  # what pixels count while landmarks choose a motion
 POLE = CATEGORIES.index("pole")
 WIDTH_SLACK = 1.5  # pixels
 GAP_TAIL = 0.02
@@ -64,6 +70,10 @@ class SceneEvidence:
     features: Array  # [A, B, F], as SCENE_FEATURES names them
     matches: NDArray[np.int64]  # [M, 2] keypoints
     length: Array  # [A, B, L], log likelihood of every pair by the metres that the camera moved (LENGTHS)
+    support: float  # of the motion, by keypoints and landmarks
+    allowed: NDArray[np.bool_]  # [A, B], pairs of one category
+    log_lengths: Array  # [L], log prior of LENGTHS
+    trust: float  # 0 to 1, how far all this is to be believed
 
 
 @dataclass(frozen=True)
@@ -86,19 +96,26 @@ class Carried:
         return np.stack([np.take_along_axis(it, best, axis=2)[:, :, 0] for it in parts])
 
 
-def scene_evidence(a: SceneView, b: SceneView, motion: MotionPrior | None = None) -> SceneEvidence:
-    """Match the keypoints of two frames, find the motion and judge all pairs of landmarks by it."""
-    matches, pose = scene_motion(a, b, motion)
-    return judge_by_motion(a, b, matches, pose)
+def scene_evidence(
+    a: SceneView, b: SceneView, logits: Array | None = None, motion: MotionPrior | None = None
+) -> SceneEvidence:
+    """Match the keypoints of two frames, find the motion and judge all pairs of landmarks by it.
+
+    Args:
+        logits: [A, B], what pixels say of each pair against having no partner; where keypoints leave several motions
+            open, the landmarks choose among them.
+    """
+    matches, poses = scene_motions(a, b, motion)
+    return judge_by_motions(a, b, matches, poses, logits, motion)
 
 
-def scene_motion(
+def scene_motions(
     a: SceneView, b: SceneView, motion: MotionPrior | None = None
-) -> tuple[NDArray[np.int64], RelativePose]:
-    """Matched keypoints [M, 2] of two frames and the motion that they tell."""
+) -> tuple[NDArray[np.int64], list[RelativePose]]:
+    """Matched keypoints [M, 2] of two frames and the motions that they leave open, likeliest first."""
     matches, _ = match_keypoints(a.keypoints, b.keypoints)
     rays_a, rays_b = (rays(it, view.intrinsics) for it, view in zip(_places(a, b, matches), (a, b), strict=True))
-    return matches, relative_pose(rays_a, rays_b, float(np.sqrt(a.intrinsics[0] * b.intrinsics[0])), motion)
+    return matches, likely_poses(rays_a, rays_b, float(np.sqrt(a.intrinsics[0] * b.intrinsics[0])), motion)
 
 
 def _places(a: SceneView, b: SceneView, matches: NDArray[np.int64]) -> tuple[Array, Array]:
@@ -108,18 +125,55 @@ def _places(a: SceneView, b: SceneView, matches: NDArray[np.int64]) -> tuple[Arr
     return places_a, places_b
 
 
-def judge_by_motion(
-    a: SceneView, b: SceneView, matches: NDArray[np.int64], pose: RelativePose
+def judge_by_motions(
+    a: SceneView,
+    b: SceneView,
+    matches: NDArray[np.int64],
+    poses: Sequence[RelativePose],
+    logits: Array | None = None,
+    motion: MotionPrior | None = None,
 ) -> SceneEvidence:
-    """Numbers about all pairs of landmarks, given the motion."""
-    places_a, places_b = _places(a, b, matches)
-    there, back = carried(a, b, pose), carried(b, a, inverse(pose))
+    """Numbers about all pairs of landmarks, by the motion that keypoints and landmarks support together."""
+    base = np.zeros((len(a.boxes), len(b.boxes))) if logits is None else logits
+    allowed = a.category[:, None] == b.category
+    lengths = log_lengths(motion)
+    judged = []
+    for pose in poses:
+        there, back = carried(a, b, pose), carried(b, a, inverse(pose))
+        length = (scale_likelihood(a, there) + np.swapaxes(scale_likelihood(b, back), 0, 1)) / 2 + LENGTH_OFFSET
+        agreed = _agreed(base, allowed, length) + lengths
+        judged.append((pose.support + LANDMARK_SUPPORT * float(agreed.max(initial=0.0)), pose, there, back, length))
+    support, pose, there, back, length = max(judged, key=lambda it: it[0])
     geometry = (there.best() + np.swapaxes(back.best(), 1, 2)) / 2  # [5, A, B]
-    length = (scale_likelihood(a, there) + np.swapaxes(scale_likelihood(b, back), 0, 1)) / 2
+    places_a, places_b = _places(a, b, matches)
     joined, parted = joined_matches(a, b, places_a[pose.inliers], places_b[pose.inliers])
     guided, share = guided_matches(a, b, pose)
     features = np.stack([*geometry[:4], joined, parted, guided, share, geometry[4]], axis=-1)
-    return SceneEvidence(pose, features, matches, length)
+    trust = max(reliability(pose.count), TRUST_IN_ODOMETRY if motion else 0.0)
+    return SceneEvidence(pose, features, matches, length, support, allowed, lengths, trust)
+
+
+def log_lengths(motion: MotionPrior | None) -> Array:
+    """Log prior of LENGTHS: anything, or what odometry says."""
+    log_prior = np.zeros(len(LENGTHS))
+    if motion is not None:
+        distance = float(np.linalg.norm(motion.T_b_a[:3, 3]))
+        coarse = np.log(LENGTHS[1] / LENGTHS[0]) / 2
+        deviation = np.hypot(motion.translation_deviation, coarse)
+        log_prior = -0.5 * (np.log(LENGTHS / max(distance, 1e-3)) / deviation) ** 2
+    return np.asarray(log_prior - np.log(np.exp(log_prior).sum() + 1e-300))
+
+
+def reliability(inliers: int) -> float:
+    """How far the scene is to be believed, 0 to 1."""
+    return inliers / (inliers + HALF_RELIABLE)
+
+
+def _agreed(logits: Array, allowed: NDArray[np.bool_], length: Array) -> Array:
+    """How well all landmarks together fit the motion, by its length: log likelihood ratio [L]."""
+    strength = PIXELS * logits + PIXELS_OFFSET
+    odds = np.where(allowed[:, :, None], np.exp(np.clip(strength[:, :, None] + length, -30, 30)), 0.0)
+    return np.asarray(0.5 * (np.log1p(odds.sum(axis=1)).sum(axis=0) + np.log1p(odds.sum(axis=0)).sum(axis=0)))
 
 
 def inverse(pose: RelativePose) -> RelativePose:
@@ -197,9 +251,7 @@ def _depth_at(ray: Array, pose: RelativePose, column: Array, intrinsics: Array) 
 def _cut(view: SceneView) -> NDArray[np.bool_]:
     """Which edges (left, top, right, bottom) of each box lie on the border of the picture: [N, 4]."""
     left, top, right, bottom = view.boxes.T
-    return np.stack(
-        [left < BORDER, top < BORDER, right > view.width - BORDER, bottom > view.height - BORDER], axis=1
-    )
+    return np.stack([left < BORDER, top < BORDER, right > view.width - BORDER, bottom > view.height - BORDER], axis=1)
 
 
 def scale_likelihood(a: SceneView, there: Carried) -> Array:
@@ -220,7 +272,7 @@ def scale_likelihood(a: SceneView, there: Carried) -> Array:
     place = np.clip(np.rint(place), 0, len(table) - 1).astype(np.int64)
     belief = density[np.arange(len(a.boxes))[:, None, None, None], place]
     weight = np.exp(-there.total) * there.measure  # [A, B, Z]
-    return np.log(np.einsum("abz,abzl->abl", weight, belief) + 1e-6)
+    return np.asarray(np.log(np.einsum("abz,abzl->abl", weight, belief) + 1e-6))
 
 
 def _project(ray: Array, depth: Array, pose: RelativePose, intrinsics: Array) -> tuple[Array, Array, Array]:
@@ -228,9 +280,7 @@ def _project(ray: Array, depth: Array, pose: RelativePose, intrinsics: Array) ->
     return _project_by(pose.R_b_a, pose.direction, ray, depth, intrinsics)
 
 
-def _project_by(
-    R: Array, direction: Array, ray: Array, depth: Array, intrinsics: Array
-) -> tuple[Array, Array, Array]:
+def _project_by(R: Array, direction: Array, ray: Array, depth: Array, intrinsics: Array) -> tuple[Array, Array, Array]:
     turned = (ray @ R.T).T.reshape(3, len(ray), *(1,) * (depth.ndim - 1))
     x, y, ahead = (turned[axis] * depth + direction[axis] for axis in range(3))
     safe = np.maximum(ahead, BEHIND)
@@ -279,8 +329,8 @@ def guided_matches(a: SceneView, b: SceneView, pose: RelativePose) -> tuple[Arra
     likeness = unit_descriptors({"keypoint_descriptor": a.keypoints["keypoint_descriptor"][rows]}) @ (
         unit_descriptors({"keypoint_descriptor": b.keypoints["keypoint_descriptor"][columns]}).T
     )
-    rays_a = rays(a.keypoints["keypoint_place"][rows], a.intrinsics)
-    rays_b = rays(b.keypoints["keypoint_place"][columns], b.intrinsics)
+    rays_a = rays(a.keypoints["keypoint_place"][rows].astype(np.float64), a.intrinsics)
+    rays_b = rays(b.keypoints["keypoint_place"][columns].astype(np.float64), b.intrinsics)
     distance = epipolar_distance(pose, rays_a, rays_b) * float(np.sqrt(a.intrinsics[0] * b.intrinsics[0]))
     likeness = np.where(distance < GUIDED_RANGE, likeness - ALIKE, 0.0).clip(min=0.0)  # [K, L]
     vote_ab = _votes(likeness, in_a[:, rows], in_b[:, columns])
