@@ -1,0 +1,34 @@
+"""What a user would do without landmark matching: match keypoints of the whole frames and count them by box.
+
+A reference row. Matches that survive MAGSAC vote for the pair of boxes that they join; with fewer than FEWEST of them
+in the whole frame pair nothing is returned.
+"""
+
+import numpy as np
+
+from robustmat.features.keypoints import match_keypoints
+from robustmat.matching.scene import SceneView, inside
+from robustmat.types import Array
+
+FEWEST = 20
+THRESHOLD = 1.0  # pixel
+
+
+def keypoint_votes(a: SceneView, b: SceneView) -> Array:
+    """How many surviving matches join each pair of boxes of one category: [A, B]."""
+    import cv2
+
+    none = np.zeros((len(a.boxes), len(b.boxes)))
+    matches, _ = match_keypoints(a.keypoints, b.keypoints)
+    if len(matches) < FEWEST:
+        return none
+    places = [np.asarray(it.keypoints["keypoint_place"][matches[:, n]], np.float64) for n, it in enumerate((a, b))]
+    flat_a, flat_b = [(at - it.intrinsics[2:]) / it.intrinsics[:2] for at, it in zip(places, (a, b), strict=True)]
+    _, mask = cv2.findEssentialMat(
+        flat_a, flat_b, np.eye(3), method=cv2.USAC_MAGSAC, threshold=THRESHOLD / float(a.intrinsics[0]), prob=0.999
+    )
+    survives = np.zeros(len(matches), np.bool_) if mask is None else mask[:, 0].astype(np.bool_)
+    if survives.sum() < FEWEST:
+        return none
+    in_a, in_b = (inside(it.boxes, at[survives]).astype(np.float64) for it, at in zip((a, b), places, strict=True))
+    return np.where(a.category[:, None] == b.category, in_a @ in_b.T, 0.0)
