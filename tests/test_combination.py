@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from robustmat.dataset.truth import AMBIGUOUS, MATCHED, UNMATCHED
 from robustmat.errors import DataError
 from robustmat.fitting.combination import Case, fit_combination
 from robustmat.matching.assign import mutual_best
+from robustmat.types import AMBIGUOUS, MATCHED, UNMATCHED
 
 NAMES = ("good", "noise")
 

@@ -15,12 +15,13 @@ from robustmat.checkpoints.store import (
 )
 from robustmat.config import nearest
 from robustmat.errors import ConfigError
-from robustmat.matching.manifest import is_export
+from robustmat.matching.combined import CombinedMatcher
+from robustmat.matching.manifest import is_export, read_manifest
 from robustmat.matching.matcher import Matcher
 from robustmat.methods import find_method, method_names, split_name
 
 if TYPE_CHECKING:
-    from robustmat.matching.onnx import OnnxMatcher
+    from robustmat.matching.network import NetworkMatcher
 
 RUNTIMES = ("auto", "torch", "onnx", "onnx-int8")
 
@@ -82,24 +83,33 @@ def load_on(name: str | Path, device: str) -> Checkpoint:
 
 
 def from_checkpoint(checkpoint: Checkpoint, evidence: str | None = None, *, same_category: bool = True) -> Matcher:
-    """The matcher of a checkpoint: its network by itself, or with a step on top of it."""
+    """The matcher of a checkpoint: its network by itself, with a step on top, or with all evidence combined."""
+    known = list(dict.fromkeys((*checkpoint.network.evidence, *checkpoint.steps, *checkpoint.combinations)))
+    evidence = evidence or (*checkpoint.network.evidence, *checkpoint.combinations)[-1]
+    if evidence not in known:
+        hint = nearest(evidence, known)
+        raise ConfigError(f"checkpoint '{checkpoint.name}' cannot score by evidence '{evidence}' ({hint})")
+    if evidence in checkpoint.combinations:
+        inner = network_matcher(checkpoint, checkpoint.network.evidence[-1], same_category=same_category)
+        return CombinedMatcher(inner, checkpoint.combinations, evidence, same_category=same_category)
+    if evidence in checkpoint.network.evidence:
+        return network_matcher(checkpoint, evidence, same_category=same_category)
+    own = network_matcher(checkpoint, checkpoint.network.evidence[-1], same_category=same_category)
+    return with_step(checkpoint, own, evidence)
+
+
+def network_matcher(checkpoint: Checkpoint, evidence: str, *, same_category: bool = True) -> "NetworkMatcher":
+    """A checkpoint's network by itself."""
     from robustmat.matching.network import NetworkMatcher
 
-    known = (*checkpoint.network.evidence, *checkpoint.steps)
-    evidence = evidence or checkpoint.network.evidence[-1]
-    if evidence not in known:
-        hint = nearest(evidence, list(known))
-        raise ConfigError(f"checkpoint '{checkpoint.name}' cannot score by evidence '{evidence}' ({hint})")
-    own = evidence if evidence in checkpoint.network.evidence else checkpoint.network.evidence[-1]
-    matcher = NetworkMatcher(
+    return NetworkMatcher(
         checkpoint.name,
         checkpoint.network,
-        checkpoint.decisions[own],
-        evidence=own,
+        checkpoint.decisions[evidence],
+        evidence=evidence,
         fingerprint=checkpoint.fingerprint,
         same_category=same_category,
     )
-    return matcher if own == evidence else with_step(checkpoint, matcher, evidence)
 
 
 def with_step(checkpoint: Checkpoint, matcher: Matcher, step: str) -> Matcher:
@@ -135,9 +145,14 @@ def describe_source(name: str | Path) -> tuple[str, Provenance]:
     return header.method, header.provenance
 
 
-def _exported(folder: Path, runtime: str, device: str, evidence: str | None, same_category: bool) -> "OnnxMatcher":
+def _exported(folder: Path, runtime: str, device: str, evidence: str | None, same_category: bool) -> Matcher:
     from robustmat.matching.onnx import OnnxMatcher
 
     if device != "cpu":
         raise ConfigError(f"exported files run on the cpu, not on device '{device}': choose cpu, or runtime torch")
-    return OnnxMatcher(folder, evidence=evidence, same_category=same_category, int8=runtime == "onnx-int8")
+    int8, manifest = runtime == "onnx-int8", read_manifest(folder)
+    evidence = evidence or next(reversed(manifest.combinations), None)
+    if evidence in manifest.combinations:
+        inner = OnnxMatcher(folder, same_category=same_category, int8=int8)
+        return CombinedMatcher(inner, manifest.combinations, evidence, same_category=same_category)
+    return OnnxMatcher(folder, evidence=evidence, same_category=same_category, int8=int8)

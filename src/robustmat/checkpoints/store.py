@@ -18,6 +18,7 @@ from pydantic import Field
 from robustmat.config import Config, nearest, parse
 from robustmat.errors import TermsWarning, WeightsError
 from robustmat.files import read_json, replacing, write_json
+from robustmat.matching.combine import Combination
 from robustmat.matching.decision import Decision
 from robustmat.matching.steps import StepConfig
 from robustmat.methods import find_method, method_names
@@ -55,6 +56,7 @@ class CheckpointHeader(Config):
     model: dict[str, Any]
     decisions: dict[str, Decision]  # for each kind of evidence
     steps: dict[str, StepConfig] = Field(default_factory=dict)
+    combinations: dict[str, Combination] = Field(default_factory=dict)  # weights of all evidence, by its kind
     provenance: Provenance = Field(default_factory=Provenance)
 
 
@@ -70,6 +72,7 @@ class Checkpoint:
     steps: dict[str, StepConfig] = field(default_factory=dict)
     folder: Path | None = None
     fingerprint: str = ""
+    combinations: dict[str, Combination] = field(default_factory=dict)
 
 
 def save_checkpoint(folder: Path | str, checkpoint: Checkpoint) -> Path:
@@ -81,6 +84,7 @@ def save_checkpoint(folder: Path | str, checkpoint: Checkpoint) -> Path:
         model=json.loads(checkpoint.network.config.model_dump_json()),
         decisions=checkpoint.decisions,
         steps=checkpoint.steps,
+        combinations=checkpoint.combinations,
         provenance=checkpoint.provenance,
     )
     save_tensors(checkpoint.network, folder / WEIGHTS)
@@ -160,6 +164,7 @@ def load_checkpoint(name: str | Path) -> Checkpoint:
         header.steps,
         folder,
         fingerprint_of(header, folder / WEIGHTS),
+        header.combinations,
     )
 
 

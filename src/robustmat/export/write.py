@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from robustmat.checkpoints.load import from_checkpoint
+from robustmat.checkpoints.load import network_matcher
 from robustmat.checkpoints.store import Checkpoint
 from robustmat.errors import ConfigError, InputError
 from robustmat.export.card import write_card
@@ -100,7 +100,7 @@ def robustmat_of(checkpoint: Checkpoint) -> RobustMat:
 
 def matchers_of(checkpoint: Checkpoint) -> dict[str, Matcher]:
     """One matcher for each kind of evidence that the network knows."""
-    return {kind: from_checkpoint(checkpoint, kind) for kind in checkpoint.network.evidence}
+    return {kind: network_matcher(checkpoint, kind) for kind in checkpoint.network.evidence}
 
 
 def check_exportable(checkpoint: Checkpoint, folder: Path, fixed_steps: int | None = None) -> None:
@@ -143,6 +143,7 @@ def write_parts(
         parts=described,
         int8=smaller,
         decisions={one: checkpoint.decisions[one] for one in config.evidence},
+        combinations=checkpoint.combinations,
         solver_note=solver_note,
         provenance=json.loads(checkpoint.provenance.model_dump_json()),
     )

@@ -111,7 +111,7 @@ def _sift(image: Image, most: int, smoothed: bool) -> tuple[NDArray[np.float32],
     found, descriptor = detector.detectAndCompute(grey, None)
     if descriptor is None:
         return np.zeros((0, 2), np.float32), np.zeros((0, 128), np.uint8)
-    place = np.array([it.pt for it in found], np.float32)[:most] + SIFT_SHIFT
+    place = np.array([one.pt for one in found], np.float32)[:most] + SIFT_SHIFT
     total = np.maximum(descriptor[:most].sum(axis=1, keepdims=True), 1e-9)
     root = np.sqrt(descriptor[:most] / total)
     return place, np.rint(np.clip(root * ROOT_SIFT_SCALE, 0, 255)).astype(np.uint8)

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from robustmat.dataset.truth import AMBIGUOUS, MATCHED, Indices
+from robustmat.dataset.truth import Indices
 from robustmat.errors import DataError
 from robustmat.matching.assign import mutual_best
 from robustmat.matching.combine import LOGIT_RANGE, SUREST, Combination, compete
-from robustmat.models.decision import log_odds
-from robustmat.types import Array
+from robustmat.matching.decision import log_odds
+from robustmat.types import AMBIGUOUS, MATCHED, Array
 
 PENALTY = 3e-4  # on squared weights of features of unit spread
 SMALL = 1e-30
@@ -90,7 +90,7 @@ def fit_combination(
     found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 500}).x
     weights = found[:-1] / spread
     plain = Combination(
-        weights={name: float(it) for name, it in zip(names, weights, strict=True)},
+        weights={name: float(weight) for name, weight in zip(names, weights, strict=True)},
         intercept=float(found[-1] - weights @ center),
     )
     return calibrated(plain, cases)
@@ -129,15 +129,17 @@ def _gather(cases: Sequence[Case], names: Sequence[str]) -> tuple[Array, _Side, 
     """All candidates that take part in a judged competition: features [N, F], and both sides' competitions."""
     design: list[Array] = []
     columns: list[list[NDArray[Any]]] = [[] for _ in range(5)]
-    weights_a: list[Array] = []
-    weights_b: list[Array] = []
+    weights_a: list[NDArray[Any]] = []
+    weights_b: list[NDArray[Any]] = []
     count_a = count_b = 0
     for case in cases:
         in_row, in_column = _takes_part(case)
         chosen = in_row | in_column
         if chosen.any():
             i, j = np.nonzero(chosen)
-            design.append(np.stack([np.broadcast_to(case.features[it], chosen.shape)[chosen] for it in names], axis=1))
+            design.append(
+                np.stack([np.broadcast_to(case.features[name], chosen.shape)[chosen] for name in names], axis=1)
+            )
             found = (i + count_a, j + count_b, in_row[chosen], in_column[chosen], (case.label == MATCHED)[chosen])
             for column, values in zip(columns, found, strict=True):
                 column.append(values)
@@ -146,7 +148,7 @@ def _gather(cases: Sequence[Case], names: Sequence[str]) -> tuple[Array, _Side, 
         count_a, count_b = count_a + len(case.known_a), count_b + len(case.known_b)
     if not design:
         raise DataError("no candidates of known landmarks to fit a combination of evidence to: use a longer drive")
-    row, column_of, in_row, in_column, right = (np.concatenate(it) for it in columns)
+    row, column_of, in_row, in_column, right = (np.concatenate(one_column) for one_column in columns)
     rows = _Side(row, in_row, right, np.concatenate(weights_a))
     return np.concatenate(design), rows, _Side(column_of, in_column, right, np.concatenate(weights_b))
 

@@ -104,12 +104,14 @@ def likely_poses(
     R, direction, information, support = _refine(R, direction, products, focal, prior)
     chosen: list[int] = []
     for index in np.argsort(-support):
-        same = [_alike(R[index] @ R[it].T, direction[index], direction[it]) for it in chosen]
+        same = [_alike(R[index] @ R[one].T, direction[index], direction[one]) for one in chosen]
         if support[index] >= support.max() - DOUBT and not any(same):
             chosen.append(int(index))
     return [
-        _described(R[it], direction[it], information[it], float(support[it]), products, focal, prior is None, fewest)
-        for it in chosen
+        _described(
+            R[one], direction[one], information[one], float(support[one]), products, focal, prior is None, fewest
+        )
+        for one in chosen
     ]
 
 
@@ -174,7 +176,7 @@ def _cross(v: Array) -> Array:
     """Matrices [..., 3, 3] that take the cross product with v [..., 3]."""
     x, y, z = np.moveaxis(v, -1, 0)
     zero = np.zeros_like(x)
-    rows = [np.stack(it, axis=-1) for it in ((zero, -z, y), (z, zero, -x), (-y, x, zero))]
+    rows = [np.stack(one, axis=-1) for one in ((zero, -z, y), (z, zero, -x), (-y, x, zero))]
     return np.stack(rows, axis=-2)
 
 
@@ -197,18 +199,18 @@ def _grid_starts(
 ) -> list[tuple[Array, Array]]:
     if prior is not None:
         return [(prior.T_b_a[:3, :3], _unit(prior.T_b_a[:3, 3]))]
-    yaw, drift, pitch = (it.ravel() for it in np.meshgrid(YAWS, DRIFTS, PITCHES, indexing="ij"))
+    yaw, drift, pitch = (one.ravel() for one in np.meshgrid(YAWS, DRIFTS, PITCHES, indexing="ij"))
     R, direction = planar(yaw, drift, pitch)
     support = _support(focal * _sampson(_essential(R, direction), products), COARSE_RESIDUAL)
     support = support - 2.5 * np.log1p((drift / DRIFT) ** 2 / 4)
     order = np.argsort(-support)
     chosen: list[int] = []
     for index in order:  # neighbours on the grid would be refined to the same motion
-        if all(abs(yaw[index] - yaw[it]) > 0.04 or abs(drift[index] - drift[it]) > 0.1 for it in chosen):
+        if all(abs(yaw[index] - yaw[one]) > 0.04 or abs(drift[index] - drift[one]) > 0.1 for one in chosen):
             chosen.append(int(index))
         if len(chosen) == STARTS:
             break
-    return [(R[it], direction[it]) for it in chosen]
+    return [(R[one], direction[one]) for one in chosen]
 
 
 def _sampled(rays_a: Array, rays_b: Array, focal: float) -> list[tuple[Array, Array]]:
@@ -217,7 +219,7 @@ def _sampled(rays_a: Array, rays_b: Array, focal: float) -> list[tuple[Array, Ar
 
     if len(rays_a) < FEWEST_MATCHES:
         return []
-    a, b = (np.ascontiguousarray(it[:, :2]) for it in (rays_a, rays_b))
+    a, b = (np.ascontiguousarray(one[:, :2]) for one in (rays_a, rays_b))
     E, mask = cv2.findEssentialMat(a, b, np.eye(3), method=cv2.USAC_MAGSAC, threshold=1.0 / focal, prob=0.999)
     if E is None or E.shape != (3, 3):
         return []

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from robustmat.config import Config
+from robustmat.matching.decision import log_odds
 from robustmat.matching.motion import MarginalConfig, marginal
 from robustmat.matching.scene import SCENE_FEATURES, SceneEvidence
-from robustmat.models.decision import log_odds
 from robustmat.types import Array
 
 SUREST = 1e-6
@@ -21,7 +21,7 @@ LOGIT_RANGE = 30.0
 
 # What each kind of evidence may know. Every number of the scene is weighed by how reliable the scene is, so that with
 # few inliers nothing of it is left but the fact that they are few.
-_SCENE = tuple(f"scene_{it}" for it in SCENE_FEATURES if it != "depth")
+_SCENE = tuple(f"scene_{one}" for one in SCENE_FEATURES if one != "depth")
 EVIDENCE_FEATURES: dict[str, tuple[str, ...]] = {
     "pair": ("pair",),
     "frames": ("pair", "frames"),

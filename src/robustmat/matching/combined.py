@@ -24,9 +24,9 @@ from robustmat.matching.motion import (
     MarginalConfig,
     Motions,
     car_motions,
+    known_motion,
     marginal,
     motion_likelihood,
-    prior_motions,
     tangent_boxes,
 )
 from robustmat.matching.scene import SceneEvidence, SceneView, scene_evidence
@@ -113,12 +113,15 @@ class CombinedMatcher(Matcher):
     def _weigh(self, a: EmbeddedFrame, b: EmbeddedFrame) -> tuple[dict[str, Array], Combination]:
         """The features of all pairs, and the weights that fit what is known of the two frames."""
         combination = self.combinations[self.evidence]
-        kinds = [kind for kind in ("pair", "frames", "placement") if kind in combination.weights]
-        logits = {kind: self.inner.logits(a, b, kind) for kind in kinds}
+        logits: dict[str, Array] = {
+            kind: self.inner.logits(a, b, kind)
+            for kind in ("pair", "frames", "placement")
+            if kind == "frames" or kind in combination.weights
+        }
         if self.evidence == "frames":
             return candidate_features(logits), combination
         belief = self._agree(a, b, logits["frames"])
-        if self.evidence == "scene" and (_has_keypoints(a) and _has_keypoints(b) or self.motion is not None):
+        if self.evidence == "scene" and ((_has_keypoints(a) and _has_keypoints(b)) or self.motion is not None):
             scene = scene_evidence(_view(a), _view(b), logits["frames"], self.motion)
             if not scene.pose.abstains:
                 return candidate_features(logits, belief, scene), combination
@@ -129,15 +132,30 @@ class CombinedMatcher(Matcher):
         """Belief in every pair once the landmarks agreed on one motion of the camera."""
         first, second = _view(a), _view(b)
         pairs = np.argwhere(first.category[:, None] == second.category)
-        boxes = (tangent_boxes(view.boxes, view.intrinsics, view.width, view.height) for view in (first, second))
-        motions: Motions = prior_motions(self.motions, self.motion) if self.motion else self.motions
-        likelihood = motion_likelihood(*boxes, first.category, pairs, motions)
+        boxes_a, boxes_b = (
+            tangent_boxes(view.boxes, view.intrinsics, view.width, view.height) for view in (first, second)
+        )
+        motions = told_motions(self.motions, self.motion) if self.motion else self.motions
+        likelihood = motion_likelihood(boxes_a, boxes_b, first.category, pairs, motions)
         return marginal(logits, pairs, likelihood, motions.log_prior, MarginalConfig())
 
     def _allowed(self, a: EmbeddedFrame, b: EmbeddedFrame) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
         if self.same_category:
             return same_category(a.landmarks, b.landmarks)
         return np.ones((len(a.landmarks), len(b.landmarks)), np.bool_)
+
+
+def told_motions(motions: Motions, prior: MotionPrior) -> Motions:
+    """The motions as odometry believes in them."""
+    T_a_b = np.linalg.inv(prior.T_b_a)
+    right, _, ahead = T_a_b[:3, 3]
+    distance = float(np.hypot(right, ahead))
+    facing = T_a_b[:3, 2]  # where camera b looks, as camera a sees it
+    yaw = float(np.arctan2(facing[0], facing[2]))
+    direction = np.array([right, ahead]) if distance > 0 else None
+    return known_motion(
+        motions, yaw, prior.rotation_deviation, direction, (distance, prior.translation_deviation * distance)
+    )
 
 
 def _has_keypoints(frame: EmbeddedFrame) -> bool:

@@ -22,13 +22,13 @@ def keypoint_votes(a: SceneView, b: SceneView) -> Array:
     matches, _ = match_keypoints(a.keypoints, b.keypoints)
     if len(matches) < FEWEST:
         return none
-    places = [np.asarray(it.keypoints["keypoint_place"][matches[:, n]], np.float64) for n, it in enumerate((a, b))]
-    flat_a, flat_b = [(at - it.intrinsics[2:]) / it.intrinsics[:2] for at, it in zip(places, (a, b), strict=True)]
+    places = [np.asarray(one.keypoints["keypoint_place"][matches[:, n]], np.float64) for n, one in enumerate((a, b))]
+    flat_a, flat_b = [(at - one.intrinsics[2:]) / one.intrinsics[:2] for at, one in zip(places, (a, b), strict=True)]
     _, mask = cv2.findEssentialMat(
         flat_a, flat_b, np.eye(3), method=cv2.USAC_MAGSAC, threshold=THRESHOLD / float(a.intrinsics[0]), prob=0.999
     )
     survives = np.zeros(len(matches), np.bool_) if mask is None else mask[:, 0].astype(np.bool_)
     if survives.sum() < FEWEST:
         return none
-    in_a, in_b = (inside(it.boxes, at[survives]).astype(np.float64) for it, at in zip((a, b), places, strict=True))
+    in_a, in_b = (inside(one.boxes, at[survives]).astype(np.float64) for one, at in zip((a, b), places, strict=True))
     return np.where(a.category[:, None] == b.category, in_a @ in_b.T, 0.0)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from robustmat.errors import InputError
+from robustmat.errors import ConfigError, InputError
+from robustmat.geometry.relative_pose import MotionPrior
 from robustmat.landmarks.boxes import check_landmarks
 from robustmat.matching.assign import mutual_best
 from robustmat.matching.decision import Decision
@@ -51,9 +52,14 @@ class Matcher(ABC):
         *,
         threshold: float | None = None,
         min_probability: float | None = None,
+        motion: MotionPrior | None = None,
     ) -> MatchResult:
         """One-to-one matches; see `match_frames`."""
-        return match_frames(self, a, b, threshold=threshold, min_probability=min_probability)
+        return match_frames(self, a, b, threshold=threshold, min_probability=min_probability, motion=motion)
+
+    def with_motion(self, motion: MotionPrior) -> "Matcher":
+        """The same matcher, knowing how the camera moved from the first frame to the second."""
+        raise ConfigError(f"'{self.name}' by evidence '{self.evidence}' cannot use a known motion")
 
 
 def match_frames(
@@ -63,13 +69,17 @@ def match_frames(
     *,
     threshold: float | None = None,
     min_probability: float | None = None,
+    motion: MotionPrior | None = None,
 ) -> MatchResult:
     """Embed what is not embedded yet, score all pairs, and keep those that prefer each other.
 
     Args:
         threshold: the least score of a match; the decision's own, unless this or `min_probability` is given.
         min_probability: the least probability of a match.
+        motion: how the camera moved from `a` to `b`, where odometry or poses tell.
     """
+    if motion is not None:
+        matcher = matcher.with_motion(motion)
     first, second = (frame if isinstance(frame, EmbeddedFrame) else matcher.embed(frame) for frame in (a, b))
     for embedded in (first, second):
         refuse_foreign(embedded, matcher)

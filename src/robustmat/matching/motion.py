@@ -44,8 +44,8 @@ class Motions:
 def car_motions() -> Motions:
     """What cars do between two frames: forward or backward, along an arc or into another lane."""
     ahead, aside, yaw = (
-        it.ravel()
-        for it in np.meshgrid(np.concatenate([-DISTANCES[::-1], DISTANCES]), np.array(ASIDE), YAWS, indexing="ij")
+        one.ravel()
+        for one in np.meshgrid(np.concatenate([-DISTANCES[::-1], DISTANCES]), np.array(ASIDE), YAWS, indexing="ij")
     )
     arc = ahead * np.tan(yaw / 2)
     log_prior = np.where(aside == 0, np.log(SAME_LANE), np.log((1 - SAME_LANE) / 2))
@@ -110,7 +110,7 @@ def motion_likelihood(
     scale = depth[:, None] / left  # [Z, S]
     size_cost = _size_cost(a, b, scale)  # [N, Z, S]
     width_b = np.nan_to_num(b[:, 2] - b[:, 0], nan=0.02)
-    middle_a, middle_b = ((np.nan_to_num(it[:, 0], nan=0.0) + np.nan_to_num(it[:, 2], nan=0.0)) / 2 for it in (a, b))
+    middle_a, middle_b = ((np.nan_to_num(one[:, 0], nan=0.0) + np.nan_to_num(one[:, 2], nan=0.0)) / 2 for one in (a, b))
     for box, middle in ((a, middle_a), (b, middle_b)):  # one side at the border: the other side has to do
         known = np.isfinite(box[:, [0, 2]])
         middle[:] = np.where(known.all(1), middle, np.where(known[:, 0], box[:, 0], box[:, 2]))
@@ -169,7 +169,7 @@ def depth_density(boxes: Array, category: NDArray[np.int64], log_depth: Array) -
     By ground contact, by usual width, or anything.
     """
     bottom = np.where(boxes[:, 3] > 0.02, boxes[:, 3], np.nan)
-    usual = np.array([USUAL_WIDTH[it] for it in CATEGORIES])[category]
+    usual = np.array([USUAL_WIDTH[one_one] for one_one in CATEGORIES])[category]
     with np.errstate(invalid="ignore"):
         guesses = [np.log(CAMERA_HEIGHT / bottom), np.log(usual / np.maximum(boxes[:, 2] - boxes[:, 0], 1e-3))]
     pole = category == CATEGORIES.index("pole")

@@ -93,7 +93,7 @@ class Carried:
             return np.zeros((5, *self.total.shape[:2]))
         best = self.total.argmin(axis=2)[:, :, None]
         parts = [self.column, self.edges, self.width, np.minimum(self.total, 20.0), np.log(self.depth)]
-        return np.stack([np.take_along_axis(it, best, axis=2)[:, :, 0] for it in parts])
+        return np.stack([np.take_along_axis(part, best, axis=2)[:, :, 0] for part in parts])
 
 
 def scene_evidence(
@@ -114,13 +114,13 @@ def scene_motions(
 ) -> tuple[NDArray[np.int64], list[RelativePose]]:
     """Matched keypoints [M, 2] of two frames and the motions that they leave open, likeliest first."""
     matches, _ = match_keypoints(a.keypoints, b.keypoints)
-    rays_a, rays_b = (rays(it, view.intrinsics) for it, view in zip(_places(a, b, matches), (a, b), strict=True))
+    rays_a, rays_b = (rays(one, view.intrinsics) for one, view in zip(_places(a, b, matches), (a, b), strict=True))
     return matches, likely_poses(rays_a, rays_b, float(np.sqrt(a.intrinsics[0] * b.intrinsics[0])), motion)
 
 
 def _places(a: SceneView, b: SceneView, matches: NDArray[np.int64]) -> tuple[Array, Array]:
     places_a, places_b = (
-        np.asarray(it.keypoints["keypoint_place"][matches[:, side]], np.float64) for side, it in enumerate((a, b))
+        np.asarray(one.keypoints["keypoint_place"][matches[:, side]], np.float64) for side, one in enumerate((a, b))
     )
     return places_a, places_b
 
@@ -143,7 +143,7 @@ def judge_by_motions(
         length = (scale_likelihood(a, there) + np.swapaxes(scale_likelihood(b, back), 0, 1)) / 2 + LENGTH_OFFSET
         agreed = _agreed(base, allowed, length) + lengths
         judged.append((pose.support + LANDMARK_SUPPORT * float(agreed.max(initial=0.0)), pose, there, back, length))
-    support, pose, there, back, length = max(judged, key=lambda it: it[0])
+    support, pose, there, back, length = max(judged, key=lambda one: one[0])
     geometry = (there.best() + np.swapaxes(back.best(), 1, 2)) / 2  # [5, A, B]
     places_a, places_b = _places(a, b, matches)
     joined, parted = joined_matches(a, b, places_a[pose.inliers], places_b[pose.inliers])
@@ -194,7 +194,7 @@ def carried(a: SceneView, b: SceneView, pose: RelativePose) -> Carried:
     """
     left, top, right, bottom = a.boxes.T
     middle = (left + right) / 2
-    ends = [rays(np.stack([middle, it], axis=1), a.intrinsics) for it in (top, (top + bottom) / 2, bottom)]  # [A, 3]
+    ends = [rays(np.stack([middle, one], axis=1), a.intrinsics) for one in (top, (top + bottom) / 2, bottom)]  # [A, 3]
     seen_left, seen_top, seen_right, seen_bottom = b.boxes.T  # [B]
     seen_middle, seen_width, seen_height = (seen_left + seen_right) / 2, seen_right - seen_left, seen_bottom - seen_top
     cut_a, cut_b = _cut(a), _cut(b)  # [A, 4], [B, 4]
@@ -321,7 +321,7 @@ def joined_matches(a: SceneView, b: SceneView, places_a: Array, places_b: Array)
 
 def guided_matches(a: SceneView, b: SceneView, pose: RelativePose) -> tuple[Array, Array]:
     """How alike the keypoints of two boxes are along epipolar lines [A, B], and this partner's share of that."""
-    in_a, in_b = (inside(it.boxes, np.asarray(it.keypoints["keypoint_place"], np.float64)) for it in (a, b))
+    in_a, in_b = (inside(one.boxes, np.asarray(one.keypoints["keypoint_place"], np.float64)) for one in (a, b))
     rows, columns = np.flatnonzero(in_a.any(axis=0)), np.flatnonzero(in_b.any(axis=0))
     empty = np.zeros((len(a.boxes), len(b.boxes)))
     if not len(rows) or not len(columns):

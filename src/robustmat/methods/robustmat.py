@@ -171,7 +171,7 @@ METHOD = Method(
         RobustMatObjective,
         presets={name: partial(preset_values, name) for name in PRESETS},
         variants=VARIANTS,
-        evidence=EVIDENCE,
+        evidence=(*EVIDENCE, "scene"),
         steps=(),  # its own evidence knows neighbours, rivals and placements
     ),
 )
