@@ -187,8 +187,13 @@ def every_byte(folder):
 
 @pytest.mark.parametrize(
     ("number", "what", "time", "scans_again", "images_again"),
-    [(7, "load_points", 1, 8, 12), (9, "load_semantics", 2, 0, 12), (6, "load_image", 1, 0, 6)],
-    ids=["in the map", "in the landmarks", "in the images"],
+    [
+        (7, "load_points", 1, 24, 12),
+        (7, "load_points", 2, 8, 12),
+        (9, "load_semantics", 3, 0, 12),
+        (6, "load_image", 1, 0, 6),
+    ],
+    ids=["in the poses", "in the map", "in the landmarks", "in the images"],
 )
 def test_killed_and_called_again_it_goes_on_and_writes_the_same_bytes(
     raw_drive, tmp_path, monkeypatch, number, what, time, scans_again, images_again
@@ -233,7 +238,7 @@ def test_unfinished_work_on_other_poses_is_not_used(raw_drive, raw_dataset, tmp_
         for it in raw_drive.frames
     )
     with pytest.raises(PowerCut):
-        prepare(breaking_at(replace(raw_drive, frames=shifted), 11, "load_semantics", 2), tmp_path / "data")
+        prepare(breaking_at(replace(raw_drive, frames=shifted), 11, "load_semantics", 3), tmp_path / "data")
     resumed = open_dataset(prepare(raw_drive, tmp_path / "data"))
     assert [frame.landmarks for frame in resumed.frames] == [frame.landmarks for frame in raw_dataset.frames]
 

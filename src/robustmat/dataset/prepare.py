@@ -1,9 +1,9 @@
 """From a drive to a landmark data set, on one page.
 
-Three walks over the frames: their scans become the LiDAR map, their labels landmarks with positions, and these,
-with identities, the lines of the data set. Each walk holds a stretch of the drive in memory and leaves its
-work on disk, so that a drive may be long and `prepare` may be interrupted: called again, it goes on and
-writes the same bytes.
+Four walks over the frames: their scans refine the poses and then become the LiDAR map, their labels become landmarks
+with positions, and these, with identities, the lines of the data set. Each walk holds a stretch of the drive in
+memory and leaves its work on disk, so that a drive may be long and `prepare` may be interrupted: called again, it
+goes on and writes the same bytes.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,6 +15,7 @@ import numpy as np
 from robustmat.dataset.store import refuse_to_overwrite, sheet_frames, write_dataset, write_points
 from robustmat.dataset.unfinished import Found, Unfinished, open_unfinished
 from robustmat.errors import DataError
+from robustmat.landmarks.better_poses import with_better_poses
 from robustmat.landmarks.config import DEFAULT, LandmarkConfig
 from robustmat.landmarks.corrections import Corrections, correct
 from robustmat.landmarks.identities import Observations, associate, up_direction
@@ -45,22 +46,22 @@ def prepare(
     """
     out = Path(out)
     refuse_to_overwrite(out)
-    with_scan = [frame for frame in drive.frames if frame.load_points and frame.T_world_camera is not None]
-    labelled = [
-        (frame, path)
-        for frame, path in zip(drive.frames, drive.image_paths, strict=True)
-        if frame.load_semantics or frame.load_boxes
-    ]
-    if not labelled:
+    if not _labelled(drive):
         raise DataError(
             f"drive '{drive.name}' has no semantic labels and no boxes, and landmarks come from them: put label maps "
             "beside the images, name their folder with --semantics, or bring boxes (see `prepare folder --help`)"
         )
-    if corrections is not None and not with_scan:
+    if corrections is not None and not any(_gives_points(frame) for frame in drive.frames):
         raise DataError(f"drive '{drive.name}' has no LiDAR, so it has no identities to correct")
 
     work = open_unfinished(out, drive, config)
     goes_on = ", going on after an interruption" if any(work.map.glob("*.tiles.npy")) or work.done() else ""
+    better, pose_report = with_better_poses(
+        drive.frames, work.poses, config, lambda frames: progress(frames, "poses by LiDAR")
+    )
+    drive = replace(drive, frames=tuple(better))
+    with_scan = [frame for frame in drive.frames if _gives_points(frame)]
+    labelled = _labelled(drive)
     reference = None
     if with_scan:
         reference = build_reference_map(progress(with_scan, f"LiDAR map{goes_on}"), work.map, config.map)
@@ -69,6 +70,8 @@ def prepare(
     identities = identify(frames, work, corrections, config) if reference is not None else None
 
     source = {**drive.source, "lidar": reference is not None}
+    if reference is not None:
+        source["poses"] = pose_report.to_json()
     if config != DEFAULT:
         source["limits"] = config.model_dump(mode="json", exclude_defaults=True)
     complete = _complete(labelled, work, identities)
@@ -78,6 +81,19 @@ def prepare(
     write_dataset(out, drive.name, drive.world, complete, source=source, copy_images=copy_images, folder=folder)
     work.remove()
     return out
+
+
+def _gives_points(frame: Frame) -> bool:
+    return frame.load_points is not None and frame.T_world_camera is not None
+
+
+def _labelled(drive: Drive) -> list[tuple[Frame, Path | None]]:
+    """The frames that have landmarks, each with its image's path."""
+    return [
+        (frame, path)
+        for frame, path in zip(drive.frames, drive.image_paths, strict=True)
+        if frame.load_semantics or frame.load_boxes
+    ]
 
 
 def _keep_points(folder: Path, frames: Sequence[Frame], reference: ReferenceMap, config: LandmarkConfig) -> None:

@@ -7,6 +7,7 @@ are pixels of a 1242 x 375 frame and metres; a camera that sees twice as many pi
 from pydantic import Field
 
 from robustmat.config import Config
+from robustmat.geometry.registration import RegistrationConfig
 
 Size = tuple[int, int, int]  # smallest width, height and number of pixels
 
@@ -93,6 +94,7 @@ class LandmarkConfig(Config):
     """All limits of `prepare`."""
 
     regions: RegionConfig = RegionConfig()
+    poses: RegistrationConfig = RegistrationConfig()
     map: MapConfig = MapConfig()
     positions: PositionConfig = PositionConfig()
     facades: FacadeConfig = FacadeConfig()
