@@ -126,8 +126,8 @@ def test_preparing_twice_gives_the_same_bytes(raw_drive, raw_dataset, tmp_path):
     assert (again / "images" / "0000000000.png").is_file()
 
 
-def test_without_lidar_landmarks_have_no_identities(raw_drive, tmp_path):
-    blind = replace(raw_drive, frames=tuple(replace(it, load_points=None) for it in raw_drive.frames))
+def test_without_poses_landmarks_have_no_identities(raw_drive, tmp_path):
+    blind = replace(raw_drive, frames=tuple(replace(it, T_world_camera=None) for it in raw_drive.frames))
     dataset = open_dataset(prepare(blind, tmp_path / "blind"))
     landmarks = [it for frame in dataset.frames for it in frame.landmarks]
     assert not dataset.has_identities
