@@ -210,8 +210,10 @@ def _say_what_is_there(path: Path) -> None:
             f"Poses refined by LiDAR: moved by {moved['metres']['median']:.2f} m and {moved['degrees']['median']:.2f} "
             f"degrees (median), at most {moved['metres']['max']:.2f} m and {moved['degrees']['max']:.2f} degrees."
         )
+    if dataset.source.get("identities") == "triangulation":
+        typer.echo("No LiDAR: identities by triangulating boxes over frames with known poses.")
     if not dataset.has_identities:
-        typer.echo("No identities (they need LiDAR and poses): it can be matched, not evaluated or trained on.")
+        typer.echo("No identities (they need camera and poses): it can be matched, not evaluated or trained on.")
 
 
 def _write_images(drive: "Drive", folder: Path) -> None:
