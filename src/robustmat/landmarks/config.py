@@ -138,7 +138,10 @@ class PlaceConfig(Config):
     agreeing_pieces: float = 0.9  # share of a piece's boxes that an object's place must meet
     size_ratio: float = 1.6  # between the widths of an object and of what is to join it
     overlap: float = 0.4  # of the shorter of two pieces of a pole, in height
-    way: float = 15.0  # metres from the cameras that saw an object to one whose sighting may join it
+    single_ratio: float = 1.4  # the same for a single sighting
+    own_object: int = 10  # sightings of a piece that is an object of its own though it fits two others
+    way: float = 6.0  # metres from the cameras that saw an object to one whose sighting may join it
+    way_against: float = 3.0  # where LiDAR puts that sighting elsewhere
     outlier: float = 2.0  # standard deviations from which a bearing counts less and less
     iterations: int = 10
 

@@ -13,12 +13,13 @@ from scipy.spatial import cKDTree
 
 from robustmat.landmarks.config import DEFAULT, LandmarkConfig
 from robustmat.landmarks.identities import Observations, associate
-from robustmat.landmarks.sightings import Indices, Sightings
+from robustmat.landmarks.sightings import Flags, Indices, Sightings
 from robustmat.landmarks.tracks import find_tracks
 from robustmat.landmarks.triangulation import Place, find_place, hits
 from robustmat.types import CATEGORIES, Array
 
-FARTHEST = 90.0  # metres from which an object may be seen
+FARTHEST = 150.0  # metres from which an object may be seen
+ROUNDS = 4  # of putting pieces together; an object that grew may fit more of them
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,12 @@ def find_objects(seen: Sightings, up: Array, config: LandmarkConfig = DEFAULT) -
     objects, rest = _verified(seen, _clusters(seen, up, config), config)
     tracked = find_tracks(seen.some(rest), config.tracks) if len(rest) else []
     more, _ = _verified(seen, [rest[np.array(track)] for track in tracked], config)
-    objects = _united(seen, objects + more, config)
-    objects = _joined(seen, objects, config)
+    objects = objects + more
+    for _ in range(ROUNDS):
+        before = len(objects), sum(len(found.members) for found in objects)
+        objects = _joined(seen, _united(seen, objects, config), config)
+        if before == (len(objects), sum(len(found.members) for found in objects)):
+            break
     objects = _settled(seen, objects, up, config)
     return sorted(objects, key=lambda found: tuple(found.members))
 
@@ -85,18 +90,30 @@ def _united(seen: Sightings, objects: list[Object], config: LandmarkConfig) -> l
         fitting = [
             number
             for number in _near(seen, kept, piece)
-            if _fits(seen, kept[number], piece.members, config) and not _share_frames(seen, kept[number], piece)
+            if _fits(seen, kept[number], piece.members, config.places.size_ratio, config)
+            and not _share_frames(seen, kept[number], piece)
         ]
-        if len(fitting) != 1:
+        fitting.sort(key=lambda number: _gap(seen, kept[number], piece))
+        if not fitting:
             kept.append(piece)
             continue
         whole = kept[fitting[0]]
+        if any(_share_frames(seen, whole, kept[number]) for number in fitting[1:]):
+            # It may be a piece of either of two objects: nobody can tell, unless it is an object of its own.
+            if len(piece.members) >= config.places.own_object:
+                kept.append(piece)
+            continue
         together = _verify(seen, np.sort(np.concatenate([whole.members, piece.members])), config)
         if together is None or len(together.members) < len(whole.members) + 0.8 * len(piece.members):
             kept.append(piece)
         else:
             kept[fitting[0]] = together
     return kept
+
+
+def _gap(seen: Sightings, a: Object, b: Object) -> int:
+    """How many frames lie between the nearest sightings of two objects."""
+    return int(np.abs(seen.frame[a.members][:, None] - seen.frame[b.members]).min())
 
 
 def _near(seen: Sightings, objects: list[Object], piece: Object) -> list[int]:
@@ -114,12 +131,12 @@ def _share_frames(seen: Sightings, a: Object, b: Object) -> bool:
     return bool(np.isin(seen.frame[a.members], seen.frame[b.members]).any())
 
 
-def _fits(seen: Sightings, found: Object, rows: Indices, config: LandmarkConfig) -> bool:
+def _fits(seen: Sightings, found: Object, rows: Indices, ratio: float, config: LandmarkConfig) -> bool:
     """Whether sightings look like one more view of an object: its place is in their boxes, its size is theirs."""
     if hits(seen, rows, found.place.point, config.places).mean() < config.places.agreeing_pieces:
         return False
     ours, theirs = metres(seen, found.members, found.place.point), metres(seen, rows, found.place.point)
-    if abs(np.log(np.nanmedian(theirs.width) / np.nanmedian(ours.width))) > np.log(config.places.size_ratio):
+    if abs(np.log(np.nanmedian(theirs.width) / np.nanmedian(ours.width))) > np.log(ratio):
         return False
     if not seen.is_pole()[rows[0]]:
         return True
@@ -127,6 +144,12 @@ def _fits(seen: Sightings, found: Object, rows: Indices, config: LandmarkConfig)
     high = min(float(np.median(ours.high)), float(np.median(theirs.high)))
     shorter = min(float(np.median(ours.high - ours.low)), float(np.median(theirs.high - theirs.low)))
     return high - low >= config.places.overlap * shorter
+
+
+def _contradicts(seen: Sightings, rows: Indices, found: Object, config: LandmarkConfig) -> Flags:
+    """[M]: whether LiDAR puts the sightings elsewhere than the object."""
+    offset = np.linalg.norm(seen.position[rows] - found.place.point, axis=1)
+    return np.asarray(offset > 2 * config.identities.radius + found.place.spread)  # nan contradicts nothing
 
 
 def _settled(seen: Sightings, objects: list[Object], up: Array, config: LandmarkConfig) -> list[Object]:
@@ -208,10 +231,12 @@ def _joined(seen: Sightings, objects: list[Object], config: LandmarkConfig) -> l
         if not len(near):
             continue
         way = np.linalg.norm(eyes[seen.frame[near]][:, None] - where[None], axis=2).min(axis=1)
-        near = near[way <= config.places.way]
+        near = near[
+            way <= np.where(_contradicts(seen, near, found, config), config.places.way_against, config.places.way)
+        ]
         near = near[hits(seen, near, found.place.point, config.places)] if len(near) else near
         for row in near.tolist():
-            if _fits(seen, found, np.array([row]), config):
+            if _fits(seen, found, np.array([row]), config.places.single_ratio, config):
                 claims.setdefault(row, []).append(number)
                 wanted.setdefault((number, int(seen.frame[row])), []).append(row)
     added: dict[int, list[int]] = {}
