@@ -43,7 +43,10 @@ class RegistrationConfig(Config):
     most_frames: int = 60  # a stretch of a car that stands still ends here
     agreement_metres: float = 0.05  # below this a disagreement is registration's own
     agreement_radians: float = 0.003
-    doubt: float = 10.0  # how much less a given pose is trusted than it disagrees: errors of GPS last long
+    # How much less given poses are trusted than they disagree: errors of GPS last long. Headings are doubted more than
+    # positions, which the whole drive averages.
+    doubt_metres: float = 3.0
+    doubt_radians: float = 30.0
 
 
 DEFAULT = RegistrationConfig()
@@ -142,14 +145,14 @@ def _trust(given: Array, steps: Array, config: RegistrationConfig) -> Spread:
         metres[i] = off
         radians[i] = np.hypot(turn, off / max(travelled[last] - travelled[first], 1.0))
     return Spread(
-        _doubt(_largest_nearby(metres, travelled, config), config.agreement_metres, config),
-        _doubt(_largest_nearby(radians, travelled, config), config.agreement_radians, config),
+        _doubt(_largest_nearby(metres, travelled, config), config.agreement_metres, config.doubt_metres),
+        _doubt(_largest_nearby(radians, travelled, config), config.agreement_radians, config.doubt_radians),
     )
 
 
-def _doubt(disagreement: Array, agreement: float, config: RegistrationConfig) -> Array:
+def _doubt(disagreement: Array, agreement: float, doubt: float) -> Array:
     """Standard deviations: a tenth of the agreement where it holds, growing fast beyond it."""
-    return np.asarray(agreement / 10 + config.doubt * np.maximum(disagreement - agreement, 0))
+    return np.asarray(agreement / 10 + doubt * np.maximum(disagreement - agreement, 0))
 
 
 def _stretch(travelled: Array, i: int, config: RegistrationConfig) -> tuple[int, int]:

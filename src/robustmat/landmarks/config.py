@@ -130,6 +130,7 @@ class PlaceConfig(Config):
     # A place by bearings that is known no better is none: metres, and share of the least distance, the larger.
     widest: float = 1.0
     widest_share: float = 0.08
+    widest_of_all: float = 3.0  # but never worse than this
     fewest_positions: int = 2  # by LiDAR
     agreeing_positions: float = 0.5  # share of the LiDAR positions that are near one place
     pixels: float = 1.2

@@ -34,7 +34,7 @@ def find_place(seen: Sightings, members: Indices, config: PlaceConfig = DEFAULT.
     point, spread = crossing
     nearest = float(np.linalg.norm(seen.views.eyes()[seen.frame[members]] - point, axis=1).min())
     if (
-        spread > max(config.widest, config.widest_share * nearest)
+        spread > min(max(config.widest, config.widest_share * nearest), config.widest_of_all)
         or hits(seen, members, point, config).mean() < config.agreeing
     ):
         return None
