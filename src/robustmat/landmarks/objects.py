@@ -78,7 +78,18 @@ def _verify(seen: Sightings, group: Indices, config: LandmarkConfig) -> Object |
     if place is None:
         return None
     members = group[hits(seen, group, place.point, config.places)]
+    members = members[_on_one_height(seen, members, place.point, config)]
     return Object(members, place) if len(members) >= config.identities.fewest_frames else None
+
+
+def _on_one_height(seen: Sightings, members: Indices, point: Array, config: LandmarkConfig) -> Flags:
+    """[M]: whether what is seen of a pole is about the same piece of it as usual; True of all other objects."""
+    if not len(members) or not seen.is_pole()[members[0]]:
+        return np.ones(len(members), dtype=bool)
+    size = metres(seen, members, point)
+    low, high = float(np.median(size.low)), float(np.median(size.high))
+    common = np.minimum(size.high, high) - np.maximum(size.low, low)
+    return np.asarray(common >= config.places.overlap * np.minimum(size.high - size.low, high - low))
 
 
 def _united(seen: Sightings, objects: list[Object], config: LandmarkConfig) -> list[Object]:
