@@ -1,5 +1,7 @@
 """Refined poses against known ones: a street of points that is scanned from poses we choose."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy.optimize import least_squares
@@ -160,7 +162,7 @@ def test_the_pose_graph_finds_the_least_squares_solution():
     rng = np.random.default_rng(3)
     true = driven(6, step=2.0)
     given = true @ np.array([_small(rng, 0.3, 0.03) for _ in true])
-    steps = np.array([invert(a) @ b @ _small(rng, 0.02, 0.002) for a, b in zip(true[:-1], true[1:], strict=True)])
+    steps = np.array([invert(a) @ b @ _small(rng, 0.02, 0.002) for a, b in pairwise(true)])
     prior, step = Spread(np.full(6, 0.3), np.full(6, 0.03)), Spread(np.full(5, 0.02), np.full(5, 0.002))
 
     def cost(values):

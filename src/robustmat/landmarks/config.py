@@ -141,6 +141,7 @@ class PlaceConfig(Config):
     overlap: float = 0.4  # of the shorter of two pieces of a pole, in height
     single_ratio: float = 1.4  # the same for a single sighting
     own_object: int = 10  # sightings of a piece that is an object of its own though it fits two others
+    piece_distance: float = 6.0  # metres between the places of two pieces of one pole, at most
     way: float = 6.0  # metres from the cameras that saw an object to one whose sighting may join it
     way_against: float = 3.0  # where LiDAR puts that sighting elsewhere
     outlier: float = 2.0  # standard deviations from which a bearing counts less and less

@@ -7,6 +7,7 @@ made of is held to its place: a sighting whose box misses it is let go, and may 
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -15,7 +16,7 @@ from robustmat.landmarks.config import DEFAULT, LandmarkConfig
 from robustmat.landmarks.identities import Observations, associate
 from robustmat.landmarks.sightings import Flags, Indices, Sightings
 from robustmat.landmarks.tracks import find_tracks
-from robustmat.landmarks.triangulation import Place, find_place, hits
+from robustmat.landmarks.triangulation import Place, find_place, hits, triangulate
 from robustmat.types import CATEGORIES, Array
 
 FARTHEST = 150.0  # metres from which an object may be seen
@@ -41,7 +42,7 @@ def find_objects(seen: Sightings, up: Array, config: LandmarkConfig = DEFAULT) -
         objects = _joined(seen, _united(seen, objects, config), config)
         if before == (len(objects), sum(len(found.members) for found in objects)):
             break
-    objects = _settled(seen, objects, up, config)
+    objects = _aligned(seen, _settled(seen, objects, up, config), up, config)
     return sorted(objects, key=lambda found: tuple(found.members))
 
 
@@ -183,6 +184,24 @@ def _settled(seen: Sightings, objects: list[Object], up: Array, config: Landmark
         place = found.place if best is None else Place(best[1], best[0], False)
         settled.append(Object(found.members, place))
     return settled
+
+
+def _aligned(seen: Sightings, objects: list[Object], up: Array, config: LandmarkConfig) -> list[Object]:
+    """Let pieces of one pole stand in one line: where one upright line explains the boxes of both, both stand there."""
+    aligned = list(objects)
+    poles = [i for i, found in enumerate(objects) if seen.is_pole()[found.members[0]]]
+    for a, b in combinations(poles, 2):
+        if np.linalg.norm(aligned[a].place.point - aligned[b].place.point) > config.places.piece_distance:
+            continue
+        crossing = triangulate(seen, np.concatenate([aligned[a].members, aligned[b].members]), config.places)
+        if crossing is None or crossing[1] > config.places.widest:
+            continue
+        on_line = [hits(seen, aligned[i].members, crossing[0], config.places).all() for i in (a, b)]
+        for i in (a, b) if all(on_line) else ():
+            place = aligned[i].place
+            height = float((place.point - crossing[0]) @ up)
+            aligned[i] = Object(aligned[i].members, Place(crossing[0] + height * up, crossing[1], place.by_lidar))
+    return aligned
 
 
 def _beside(seen: Sightings, found: Object, place: Array, up: Array, config: LandmarkConfig) -> Array | None:
