@@ -14,13 +14,14 @@ from robustmat.cli import app
 from robustmat.dataset.judge import draw_candidates, draw_judgement_sheets, read_candidates, with_label
 from robustmat.dataset.prepare import prepare
 from robustmat.dataset.store import open_dataset
-from robustmat.dataset.truth import MATCHED, UNMATCHED, label_candidates, read_truth
+from robustmat.dataset.truth import label_candidates, read_truth
 from robustmat.errors import DataError
 from robustmat.geometry.registration import RegistrationConfig
 from robustmat.geometry.transforms import rigid
 from robustmat.landmarks.config import LandmarkConfig
 from robustmat.simulation import build_town, drive_town, kitti_camera
 from robustmat.sources import open_kitti_raw
+from robustmat.types import MATCHED, UNMATCHED
 from scene import DATE, DRIVE, write_kitti_raw
 
 AS_GIVEN = LandmarkConfig(poses=RegistrationConfig(refine=False))

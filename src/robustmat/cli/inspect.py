@@ -55,7 +55,8 @@ def _judge(dataset: "LandmarkDataset", out: Path, count: int, seed: int, candida
     import numpy as np
 
     from robustmat.dataset.judge import draw_candidates, draw_judgement_sheets, read_candidates, with_label
-    from robustmat.dataset.truth import MATCHED, UNMATCHED, read_truth
+    from robustmat.dataset.truth import read_truth
+    from robustmat.types import MATCHED, UNMATCHED
 
     truth = read_truth([dataset])
     given = None if candidates is None else read_candidates(candidates, truth)

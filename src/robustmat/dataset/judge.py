@@ -15,20 +15,12 @@ import PIL.Image
 from PIL import ImageDraw, ImageFont
 
 from robustmat.dataset.drawing import Color
-from robustmat.dataset.truth import (
-    AMBIGUOUS,
-    MATCHED,
-    UNMATCHED,
-    FrameTruth,
-    Truth,
-    frame_pairs,
-    label_candidates,
-)
+from robustmat.dataset.truth import FrameTruth, Truth, frame_pairs, label_candidates
 from robustmat.errors import DataError
 from robustmat.files import read_json, replacing
 from robustmat.geometry.projection import NEAREST
 from robustmat.geometry.transforms import invert, transform
-from robustmat.types import CATEGORIES, Array, Image
+from robustmat.types import AMBIGUOUS, CATEGORIES, MATCHED, UNMATCHED, Array, Image
 
 BETWEEN = 3  # frames
 TILE, CLOSE = 300, 150  # pixels: width of a tile, height of its close views
