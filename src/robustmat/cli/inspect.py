@@ -41,7 +41,7 @@ def inspect(
 
     opened = open_dataset(dataset)
     counts = count(opened)
-    _print(counts, opened.source)
+    _print(counts, opened)
     for sheet in draw_sheets(opened, out or dataset / "inspect", seed, pairs):
         typer.echo(f"look at {sheet}")
     if judge is not None:
@@ -71,7 +71,7 @@ def _judge(dataset: "LandmarkDataset", out: Path, count: int, seed: int, candida
             typer.echo(f"judge {sheet}")
 
 
-def _print(counts: dict[str, Any], source: dict[str, Any]) -> None:
+def _print(counts: dict[str, Any], dataset: "LandmarkDataset") -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -92,16 +92,16 @@ def _print(counts: dict[str, Any], source: dict[str, Any]) -> None:
     console.print(table)
     console.print(f"{counts['frames']} frames ({counts['frames_without_landmarks']} without landmarks), ", end="")
     console.print(f"{counts['frame_pairs']} frame pairs 2 to 25 m apart")
+    source = dataset.source
     if source.get("identities") in ("triangulation", "lidar and triangulation"):
         console.print(f"identities by {source['identities'].replace('lidar', 'LiDAR')}")
-    poses = source.get("poses", {})
-    if poses.get("refined"):
-        by = poses["corrections"]
+    by = dataset.pose_corrections
+    if by is not None:
         console.print(
             f"poses refined by LiDAR: median {by['metres']['median']:.2f} m and {by['degrees']['median']:.2f} degrees, "
             f"at most {by['metres']['max']:.2f} m and {by['degrees']['max']:.2f} degrees"
         )
-    elif poses:
+    elif source.get("poses") == {"refined": False}:
         console.print("poses as given")
     for title, key, unit in (
         ("landmarks per frame", "landmarks_per_frame", ""),

@@ -203,9 +203,8 @@ def _say_what_is_there(path: Path) -> None:
     landmarks = [landmark for frame in dataset.frames for landmark in frame.landmarks]
     identities = {landmark.identity for landmark in landmarks} - {None}
     typer.echo(f"{path}: {len(dataset.frames)} frames, {len(landmarks)} landmarks, {len(identities)} identities")
-    poses = dataset.source.get("poses", {})
-    if poses.get("refined"):
-        moved = poses["corrections"]
+    moved = dataset.pose_corrections
+    if moved is not None:
         typer.echo(
             f"Poses refined by LiDAR: moved by {moved['metres']['median']:.2f} m and {moved['degrees']['median']:.2f} "
             f"degrees (median), at most {moved['metres']['max']:.2f} m and {moved['degrees']['max']:.2f} degrees."

@@ -51,6 +51,12 @@ class LandmarkDataset:
     frames: tuple[Frame, ...]
     source: dict[str, Any] = field(default_factory=dict)  # where it came from, and how poses and identities were made
 
+    @property
+    def pose_corrections(self) -> dict[str, dict[str, float]] | None:
+        """Median and largest correction of the poses, in metres and degrees; None if they are as they were given."""
+        poses = self.source.get("poses")  # data sets of single images have a word here
+        return poses.get("corrections") if isinstance(poses, dict) else None
+
 
 def open_dataset(path: Path | str) -> LandmarkDataset:
     """Open and check a data set; images are looked for, but read only when asked for."""
