@@ -268,7 +268,7 @@ def test_frame_pairs_for_the_frame_protocol_are_capped_and_the_rest_is_counted()
 
 
 def test_a_data_set_without_identities_is_refused_with_advice() -> None:
-    with pytest.raises(DataError, match=r"drive has no landmark identities.*LiDAR"):
+    with pytest.raises(DataError, match=r"drive has no landmark identities.*poses"):
         draw_pairs([replace(DRIVE, has_identities=False)])
 
 

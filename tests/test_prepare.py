@@ -126,8 +126,8 @@ def test_preparing_twice_gives_the_same_bytes(raw_drive, raw_dataset, tmp_path):
     assert (again / "images" / "0000000000.png").is_file()
 
 
-def test_without_lidar_landmarks_have_no_identities(raw_drive, tmp_path):
-    blind = replace(raw_drive, frames=tuple(replace(it, load_points=None) for it in raw_drive.frames))
+def test_without_poses_landmarks_have_no_identities(raw_drive, tmp_path):
+    blind = replace(raw_drive, frames=tuple(replace(it, T_world_camera=None) for it in raw_drive.frames))
     dataset = open_dataset(prepare(blind, tmp_path / "blind"))
     landmarks = [it for frame in dataset.frames for it in frame.landmarks]
     assert not dataset.has_identities
@@ -187,8 +187,13 @@ def every_byte(folder):
 
 @pytest.mark.parametrize(
     ("number", "what", "time", "scans_again", "images_again"),
-    [(7, "load_points", 1, 8, 12), (9, "load_semantics", 2, 0, 12), (6, "load_image", 1, 0, 6)],
-    ids=["in the map", "in the landmarks", "in the images"],
+    [
+        (7, "load_points", 1, 24, 12),
+        (7, "load_points", 2, 8, 12),
+        (9, "load_semantics", 3, 0, 12),
+        (6, "load_image", 1, 0, 6),
+    ],
+    ids=["in the poses", "in the map", "in the landmarks", "in the images"],
 )
 def test_killed_and_called_again_it_goes_on_and_writes_the_same_bytes(
     raw_drive, tmp_path, monkeypatch, number, what, time, scans_again, images_again
@@ -233,7 +238,7 @@ def test_unfinished_work_on_other_poses_is_not_used(raw_drive, raw_dataset, tmp_
         for it in raw_drive.frames
     )
     with pytest.raises(PowerCut):
-        prepare(breaking_at(replace(raw_drive, frames=shifted), 11, "load_semantics", 2), tmp_path / "data")
+        prepare(breaking_at(replace(raw_drive, frames=shifted), 11, "load_semantics", 3), tmp_path / "data")
     resumed = open_dataset(prepare(raw_drive, tmp_path / "data"))
     assert [frame.landmarks for frame in resumed.frames] == [frame.landmarks for frame in raw_dataset.frames]
 

@@ -51,6 +51,9 @@ World = Annotated[
     str | None, typer.Option(help="Drives with the same world share coordinates and give pairs across drives.")
 ]
 CopyImages = Annotated[bool, typer.Option(help="Copy the images into the data set instead of pointing to them.")]
+RefinePoses = Annotated[
+    bool, typer.Option(help="Refine the poses by registering each LiDAR scan to the map of those before it.")
+]
 RectifyTo = Annotated[
     Path | None,
     typer.Option(
@@ -68,6 +71,7 @@ def prepare_drive(
     drive: "Drive",
     out: Out = None,
     corrections: Corrections = None,
+    refine_poses: RefinePoses = True,
     copy_images: CopyImages = False,
     name: Name = None,
     world: World = None,
@@ -81,7 +85,7 @@ def prepare_drive(
     elif out is None:
         raise InputError("say where the data set goes with --out, or write rectified images with --rectify-to")
     else:
-        _prepare(_renamed(drive, name, world), out, corrections, copy_images)
+        _prepare(_renamed(drive, name, world), out, corrections, copy_images, refine_poses)
 
 
 def verb_of(open_drive: "Callable[..., Drive]") -> Callable[..., None]:
@@ -170,11 +174,13 @@ def _renamed(drive: "Drive", name: str | None, world: str | None) -> "Drive":
     return replace(drive, name=name or drive.name, world=world or drive.world)
 
 
-def _prepare(drive: "Drive", out: Path, corrections_path: Path | None, copy_images: bool) -> None:
+def _prepare(drive: "Drive", out: Path, corrections_path: Path | None, copy_images: bool, refine_poses: bool) -> None:
     from rich.console import Console
     from rich.progress import track
 
     from robustmat.dataset.prepare import prepare
+    from robustmat.geometry.registration import RegistrationConfig
+    from robustmat.landmarks.config import LandmarkConfig
     from robustmat.landmarks.corrections import read_corrections
 
     console = Console(stderr=True)
@@ -184,6 +190,7 @@ def _prepare(drive: "Drive", out: Path, corrections_path: Path | None, copy_imag
         out,
         copy_images=copy_images,
         corrections=corrections,
+        config=LandmarkConfig(poses=RegistrationConfig(refine=refine_poses)),
         progress=lambda frames, what: track(frames, what, console=console),
     )
     _say_what_is_there(path)
@@ -196,8 +203,16 @@ def _say_what_is_there(path: Path) -> None:
     landmarks = [landmark for frame in dataset.frames for landmark in frame.landmarks]
     identities = {landmark.identity for landmark in landmarks} - {None}
     typer.echo(f"{path}: {len(dataset.frames)} frames, {len(landmarks)} landmarks, {len(identities)} identities")
+    moved = dataset.pose_corrections
+    if moved is not None:
+        typer.echo(
+            f"Poses refined by LiDAR: moved by {moved['metres']['median']:.2f} m and {moved['degrees']['median']:.2f} "
+            f"degrees (median), at most {moved['metres']['max']:.2f} m and {moved['degrees']['max']:.2f} degrees."
+        )
+    if dataset.source.get("identities") == "triangulation":
+        typer.echo("No LiDAR: identities by triangulating boxes over frames with known poses.")
     if not dataset.has_identities:
-        typer.echo("No identities (they need LiDAR and poses): it can be matched, not evaluated or trained on.")
+        typer.echo("No identities (they need camera and poses): it can be matched, not evaluated or trained on.")
 
 
 def _write_images(drive: "Drive", folder: Path) -> None:

@@ -1,9 +1,9 @@
 """From a drive to a landmark data set, on one page.
 
-Three walks over the frames: their scans become the LiDAR map, their labels landmarks with positions, and these,
-with identities, the lines of the data set. Each walk holds a stretch of the drive in memory and leaves its
-work on disk, so that a drive may be long and `prepare` may be interrupted: called again, it goes on and
-writes the same bytes.
+Four walks over the frames: their scans refine the poses and then become the LiDAR map, their labels become landmarks
+with positions, and these, with identities, the lines of the data set. Each walk holds a stretch of the drive in
+memory and leaves its work on disk, so that a drive may be long and `prepare` may be interrupted: called again, it
+goes on and writes the same bytes.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,12 +15,15 @@ import numpy as np
 from robustmat.dataset.store import refuse_to_overwrite, sheet_frames, write_dataset, write_points
 from robustmat.dataset.unfinished import Found, Unfinished, open_unfinished
 from robustmat.errors import DataError
+from robustmat.landmarks.better_poses import with_better_poses
 from robustmat.landmarks.config import DEFAULT, LandmarkConfig
 from robustmat.landmarks.corrections import Corrections, correct
-from robustmat.landmarks.identities import Observations, associate, up_direction
+from robustmat.landmarks.identities import up_direction
+from robustmat.landmarks.objects import find_objects, position_of
 from robustmat.landmarks.positions import Position, locate, visible_points
 from robustmat.landmarks.reference_map import ReferenceMap, build_reference_map
 from robustmat.landmarks.regions import Region, box_regions, find_regions
+from robustmat.landmarks.sightings import Sightings
 from robustmat.sources.drive import Drive
 from robustmat.types import Frame, Landmark
 
@@ -38,46 +41,73 @@ def prepare(
     config: LandmarkConfig = DEFAULT,
     progress: Progress = lambda frames, _: frames,
 ) -> Path:
-    """Find a drive's landmarks in its label maps or drawn boxes, give them identities by LiDAR, write the data set.
+    """Find a drive's landmarks in its label maps or drawn boxes, give them identities, write the data set.
 
-    Frames without labels help to build the LiDAR map, but do not enter the data set. A drive without LiDAR
-    or poses becomes landmarks without identities.
+    Identities come from LiDAR and from the bearings of several frames; without LiDAR, from the bearings alone. Frames
+    without labels help to build the LiDAR map, but do not enter the data set. A drive without poses becomes
+    landmarks without identities.
     """
     out = Path(out)
     refuse_to_overwrite(out)
-    with_scan = [frame for frame in drive.frames if frame.load_points and frame.T_world_camera is not None]
-    labelled = [
-        (frame, path)
-        for frame, path in zip(drive.frames, drive.image_paths, strict=True)
-        if frame.load_semantics or frame.load_boxes
-    ]
-    if not labelled:
+    if not _labelled(drive):
         raise DataError(
             f"drive '{drive.name}' has no semantic labels and no boxes, and landmarks come from them: put label maps "
             "beside the images, name their folder with --semantics, or bring boxes (see `prepare folder --help`)"
         )
-    if corrections is not None and not with_scan:
-        raise DataError(f"drive '{drive.name}' has no LiDAR, so it has no identities to correct")
+    if corrections is not None and not any(_is_placed(frame) for frame in drive.frames):
+        raise DataError(f"drive '{drive.name}' has no camera or no poses, so it has no identities to correct")
 
     work = open_unfinished(out, drive, config)
     goes_on = ", going on after an interruption" if any(work.map.glob("*.tiles.npy")) or work.done() else ""
+    better, pose_report = with_better_poses(
+        drive.frames, work.poses, config, lambda frames: progress(frames, "poses by LiDAR")
+    )
+    drive = replace(drive, frames=tuple(better))
+    with_scan = [frame for frame in drive.frames if _gives_points(frame)]
+    labelled = _labelled(drive)
     reference = None
     if with_scan:
         reference = build_reference_map(progress(with_scan, f"LiDAR map{goes_on}"), work.map, config.map)
     frames = [frame for frame, _ in labelled]
     work.find_all(frames, progress(frames, "landmarks"), lambda frame: find_landmarks(frame, reference, config))
-    identities = identify(frames, work, corrections, config) if reference is not None else None
+    known = identify(frames, work, corrections, config)
 
-    source = {**drive.source, "lidar": reference is not None}
+    source = {**drive.source, "lidar": reference is not None, "identities": _made_by(frames, reference)}
+    if reference is not None:
+        source["poses"] = pose_report.to_json()
     if config != DEFAULT:
         source["limits"] = config.model_dump(mode="json", exclude_defaults=True)
-    complete = _complete(labelled, work, identities)
+    complete = _complete(labelled, work, known)
     folder = work.folder / ("copied" if copy_images else "linked")
     if reference is not None:
         _keep_points(folder, frames, reference, config)
     write_dataset(out, drive.name, drive.world, complete, source=source, copy_images=copy_images, folder=folder)
     work.remove()
     return out
+
+
+def _gives_points(frame: Frame) -> bool:
+    return frame.load_points is not None and frame.T_world_camera is not None
+
+
+def _is_placed(frame: Frame) -> bool:
+    return frame.camera is not None and frame.T_world_camera is not None
+
+
+def _made_by(frames: Sequence[Frame], reference: ReferenceMap | None) -> str:
+    """What identities follow from, for the data set's record."""
+    if reference is not None:
+        return "lidar and triangulation"
+    return "triangulation" if any(_is_placed(frame) for frame in frames) else "none"
+
+
+def _labelled(drive: Drive) -> list[tuple[Frame, Path | None]]:
+    """The frames that have landmarks, each with its image's path."""
+    return [
+        (frame, path)
+        for frame, path in zip(drive.frames, drive.image_paths, strict=True)
+        if frame.load_semantics or frame.load_boxes
+    ]
 
 
 def _keep_points(folder: Path, frames: Sequence[Frame], reference: ReferenceMap, config: LandmarkConfig) -> None:
@@ -111,31 +141,42 @@ def _regions(frame: Frame, config: LandmarkConfig) -> list[Region]:
     return find_regions(semantics, config.regions) if semantics is not None else []
 
 
+Known = tuple[int | None, Position | None]  # a landmark's identity and place
+
+
 def identify(
     frames: Sequence[Frame], work: Unfinished, corrections: Corrections | None, config: LandmarkConfig
-) -> list[int | None]:
-    """The identity of every landmark that has a position, in order, by association and the user's corrections."""
-    seen = Observations.of(
-        (number, landmark.category, landmark.position, area)
-        for number, found in enumerate(work.found(len(frames)))
-        for landmark, area in found
-        if landmark.position is not None
-    )
-    up = up_direction([frame.T_world_camera for frame in frames if frame.T_world_camera is not None])
-    identities = associate(seen, up, config.identities)
-    if corrections is None:
-        return identities
-    return correct(identities, [frames[number].name for number in seen.frame], corrections)
+) -> list[list[Known]]:
+    """Identity and place of every landmark of every frame, by what LiDAR and bearings say and the user corrects."""
+    found = list(work.found(len(frames)))
+    known: list[list[Known]] = [[(None, landmark.position) for landmark, _ in landmarks] for landmarks in found]
+    placed = [number for number, frame in enumerate(frames) if _is_placed(frame)]
+    if not placed:
+        return known
+    seen = Sightings.of(frames, found)
+    up = up_direction([pose for frame in frames if (pose := frame.T_world_camera) is not None])
+    objects = find_objects(seen, up, config)
+    identities: list[int | None] = [None] * len(seen)
+    for identity, thing in enumerate(objects):
+        for row in thing.members.tolist():
+            identities[row] = identity
+            x, y, z = position_of(seen, row, thing, up, config).tolist()
+            known[seen.frame[row]][seen.number[row]] = (identity, (x, y, z))
+    if corrections is not None:
+        corrected = correct(identities, [frames[number].name for number in seen.frame], corrections)
+        for row, decided in enumerate(corrected):
+            _, place = known[seen.frame[row]][seen.number[row]]
+            known[seen.frame[row]][seen.number[row]] = (decided, place)
+    return known
 
 
 def _complete(
-    labelled: Sequence[tuple[Frame, Path | None]], work: Unfinished, identities: list[int | None] | None
+    labelled: Sequence[tuple[Frame, Path | None]], work: Unfinished, known: list[list[Known]]
 ) -> Iterator[tuple[Frame, Path | None]]:
     """The frames with their landmarks, one after the other."""
-    following = iter(identities or ())
-    for (frame, path), found in zip(labelled, work.found(len(labelled)), strict=True):
+    for (frame, path), found, told in zip(labelled, work.found(len(labelled)), known, strict=True):
         landmarks = tuple(
-            replace(it, identity=next(following)) if identities is not None and it.position is not None else it
-            for it, _ in found
+            replace(landmark, identity=identity, position=place)
+            for (landmark, _), (identity, place) in zip(found, told, strict=True)
         )
         yield replace(frame, landmarks=landmarks), path

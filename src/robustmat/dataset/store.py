@@ -14,7 +14,7 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,13 @@ class LandmarkDataset:
     world: str
     has_identities: bool
     frames: tuple[Frame, ...]
+    source: dict[str, Any] = field(default_factory=dict)  # where it came from, and how poses and identities were made
+
+    @property
+    def pose_corrections(self) -> dict[str, dict[str, float]] | None:
+        """Median and largest correction of the poses, in metres and degrees; None if they are as they were given."""
+        poses = self.source.get("poses")  # data sets of single images have a word here
+        return poses.get("corrections") if isinstance(poses, dict) else None
 
 
 def open_dataset(path: Path | str) -> LandmarkDataset:
@@ -70,7 +77,7 @@ def open_dataset(path: Path | str) -> LandmarkDataset:
             f"data set is incomplete: {lines_path} holds {len(frames)} frames, dataset.json counts "
             f"{header.counts.get('frames')}; prepare it again"
         )
-    return LandmarkDataset(path, header.name, header.world, header.has_identities, tuple(frames))
+    return LandmarkDataset(path, header.name, header.world, header.has_identities, tuple(frames), header.source)
 
 
 def write_dataset(

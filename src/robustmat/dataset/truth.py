@@ -1,9 +1,9 @@
 """Which landmarks of two frames are the same object: the ground truth that pairs and matches are held to.
 
-Identities are clusters of LiDAR positions, so they carry doubt. Candidates that cannot be judged fairly are
-*ambiguous* and count neither for nor against a method: the same identity seen at places too far apart (a
-smeared cluster), different identities nearer than two metres (a sign and its own pole, one post in two
-pieces), different identities of which one is seen just where the other must stand (LiDAR met the wall behind
+An identity is a place in the world, known by LiDAR or by the bearings of several frames, so it carries doubt.
+Candidates that cannot be judged fairly are *ambiguous* and count neither for nor against a method: the same identity
+whose LiDAR points lie too far apart, different identities nearer than two metres (a sign and its own pole, one post in
+two pieces), different identities of which one is seen just where the other must stand (LiDAR met the wall behind
 a far pole, so that it became an object of its own), and landmarks without an identity.
 """
 
@@ -80,7 +80,7 @@ def read_truth(datasets: Sequence[LandmarkDataset]) -> Truth:
         if not dataset.has_identities:
             raise DataError(
                 f"data set {dataset.name} has no landmark identities, so right and wrong matches cannot be "
-                f"told apart: {dataset.path}; prepare it from a drive with LiDAR scans and poses"
+                f"told apart: {dataset.path}; prepare it from a drive with poses"
             )
     united = unite_identities(datasets)
     frames = []

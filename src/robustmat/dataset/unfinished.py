@@ -1,6 +1,7 @@
 """Work that `prepare` has done so far, kept beside the data set until that is complete.
 
     .NAME-unfinished/plan.json      which drive and limits it belongs to
+    .NAME-unfinished/poses.npz      refined poses
     .NAME-unfinished/map/           parts of the LiDAR reference map
     .NAME-unfinished/landmarks/     located landmarks, one file for some frames
     .NAME-unfinished/linked/        the data set being written, with images that were converted;
@@ -26,7 +27,7 @@ from robustmat.sources.drive import Drive
 from robustmat.types import Array, Frame, Landmark
 
 FORMAT = "robustmat-unfinished"
-VERSION = 1  # to be raised whenever the same drive and limits give other landmarks
+VERSION = 2  # to be raised whenever the same drive and limits give other landmarks
 FRAMES_A_PART = 40
 
 Found = list[tuple[Landmark, int]]  # a frame's landmarks, each with the number of its pixels
@@ -41,6 +42,10 @@ class Unfinished:
     @property
     def map(self) -> Path:
         return self.folder / "map"
+
+    @property
+    def poses(self) -> Path:
+        return self.folder / "poses.npz"
 
     def find_all(self, frames: Sequence[Frame], progress: Iterable[Frame], find: Callable[[Frame], Found]) -> None:
         """Find the landmarks of all `frames`, given one by one through `progress`, part by part."""

@@ -7,6 +7,7 @@ are pixels of a 1242 x 375 frame and metres; a camera that sees twice as many pi
 from pydantic import Field
 
 from robustmat.config import Config
+from robustmat.geometry.registration import RegistrationConfig
 
 Size = tuple[int, int, int]  # smallest width, height and number of pixels
 
@@ -89,14 +90,75 @@ class IdentityConfig(Config):
         return self.radius_window if category == "window" else self.radius
 
 
+class TrackConfig(Config):
+    """When the box of the next frame continues a track."""
+
+    def usual(self, category: str) -> float:
+        return float(getattr(self, f"usual_{category}"))
+
+    nearest: float = 2.0  # metres of depth
+    farthest: float = 150.0
+    depths: int = 160  # tried, evenly by their logarithm: 3 % apart
+    memory: int = 12  # sightings of a track that a new one is held to
+    longest_gap: int = 8  # frames without a sighting that a track outlives
+    widest_gap: float = 10.0  # metres, likewise
+    pixels: float = 1.2  # how exactly boxes are drawn
+    bearing: float = 0.0015  # radians; how exactly poses know the direction from one frame to the next
+    share: float = 0.06  # of the box's size, in addition
+    log_size: float = 0.2  # of the logarithm of a width or height
+    cap: float = 30.0  # squared residuals beyond this cost no more
+    soft_cap: float = 9.0  # of sizes: a branch may hide half of an object
+    lidar: float = 0.4  # metres
+    lidar_wrong: float = 0.1  # how often LiDAR met something else
+    worst: float = -6.0  # log likelihood of the best box, at least
+    # Metres that widths of objects are around, and the spread of their logarithm: says roughly how far a box is.
+    usual_pole: float = 0.25
+    usual_traffic_light: float = 0.4
+    usual_traffic_sign: float = 0.7
+    usual_window: float = 1.3
+    usual_spread: float = 0.7
+    recency: float = 0.5  # of log likelihood that a box goes rather to a track seen one frame later
+    constancy: float = 0.1  # likewise, to one with one more sighting
+    margin: float = 2.0  # by which it is better than all others, and than for all other tracks
+
+
+class PlaceConfig(Config):
+    """When sightings are of one place."""
+
+    beside: float = 0.00524  # radians (0.3 degrees) off a box its place may be seen: poses are no better
+    agreeing: float = 0.8  # share of the sightings whose boxes the place must meet
+    # A place by bearings that is known no better is none: metres, and share of the least distance, the larger.
+    widest: float = 1.0
+    widest_share: float = 0.08
+    widest_of_all: float = 3.0  # but never worse than this
+    fewest_positions: int = 2  # by LiDAR
+    agreeing_positions: float = 0.5  # share of the LiDAR positions that are near one place
+    pixels: float = 1.2
+    bearing: float = 0.001
+    share: float = 0.05
+    agreeing_pieces: float = 0.9  # share of a piece's boxes that an object's place must meet
+    size_ratio: float = 1.6  # between the widths of an object and of what is to join it
+    overlap: float = 0.4  # of the shorter of two pieces of a pole, in height
+    single_ratio: float = 1.4  # the same for a single sighting
+    own_object: int = 10  # sightings of a piece that is an object of its own though it fits two others
+    piece_distance: float = 6.0  # metres between the places of two pieces of one pole, at most
+    way: float = 6.0  # metres from the cameras that saw an object to one whose sighting may join it
+    way_against: float = 3.0  # where LiDAR puts that sighting elsewhere
+    outlier: float = 2.0  # standard deviations from which a bearing counts less and less
+    iterations: int = 10
+
+
 class LandmarkConfig(Config):
     """All limits of `prepare`."""
 
     regions: RegionConfig = RegionConfig()
+    poses: RegistrationConfig = RegistrationConfig()
     map: MapConfig = MapConfig()
     positions: PositionConfig = PositionConfig()
     facades: FacadeConfig = FacadeConfig()
     identities: IdentityConfig = IdentityConfig()
+    tracks: TrackConfig = TrackConfig()
+    places: PlaceConfig = PlaceConfig()
 
 
 DEFAULT = LandmarkConfig()

@@ -142,11 +142,11 @@ def _thinned_scan(frame: Frame, origin: Array, config: MapConfig) -> Voxels:
             "check its pose, or prepare the drive in pieces"
         )
     xyz = points[:, :3].astype(np.float64)
-    kept = ((xyz**2).sum(1) < config.reach**2) & ~_on_movable(xyz, frame, config)
+    kept = ((xyz**2).sum(1) < config.reach**2) & ~movable_points(xyz, frame, config)
     return thin(transform(T_world_lidar, xyz[kept]) - origin, voxel)
 
 
-def _on_movable(points_lidar: Array, frame: Frame, config: MapConfig) -> NDArray[np.bool_]:
+def movable_points(points_lidar: Array, frame: Frame, config: MapConfig) -> NDArray[np.bool_]:
     """[N]: whether a point of this frame's scan lies on something that may drive or walk away.
 
     Traffic would smear through the map and stand in front of the landmarks it passed.

@@ -7,7 +7,8 @@
     poses.txt                      T_world_camera, TUM or KITTI; times.txt: seconds, one line an image
     lidar/NAME.bin                 float32 x, y, z, reflectance; with T_camera_lidar.txt or in camera.json
 
-Without camera, poses or LiDAR landmarks have no identities. Camera axes are x right, y down, z ahead.
+Without camera or poses landmarks have no identities; without LiDAR they come from bearings. Camera axes are
+x right, y down, z ahead.
 """
 
 from collections.abc import Callable
