@@ -14,7 +14,7 @@ import numpy as np
 
 from robustmat.config import nearest
 from robustmat.errors import ConfigError
-from robustmat.features.keypoints import detect_keypoints, no_keypoints
+from robustmat.features.keypoints import NOISY, detect_keypoints, no_keypoints
 from robustmat.geometry.relative_pose import MotionPrior, focal_and_center
 from robustmat.matching.combine import Combination, candidate_features
 from robustmat.matching.decision import Decision
@@ -50,8 +50,7 @@ class LogitMatcher(Protocol):
 class CombinedMatcher(Matcher):
     """Matches by `frames`, `placement` or `scene`: each adds to the one before.
 
-    With `scene`, a frame pair whose keypoints tell nothing (too few, or frames embedded without pixels) is matched by
-    `placement`.
+    With `scene`, a frame pair of which one frame was embedded without keypoints is matched by `placement`.
 
     Args:
         combinations: the weights for each kind of evidence.
@@ -97,20 +96,24 @@ class CombinedMatcher(Matcher):
         """The probability of every pair: [A, B]."""
         if not a.landmarks or not b.landmarks:
             return np.zeros((len(a.landmarks), len(b.landmarks)))
-        features, combination = self._weigh(a, b)
+        features, combination = self.features(a, b)
         return combination.probability(features, self._allowed(a, b))
 
     def explain(self, a: EmbeddedFrame, b: EmbeddedFrame, i: int, j: int) -> list[tuple[str, float]]:
         """What each kind of evidence adds to the log odds of one pair, before it competes with its rivals."""
-        features, combination = self._weigh(a, b)
+        features, combination = self.features(a, b)
         parts = [(name, weight * float(features[name][i, j])) for name, weight in combination.weights.items()]
         return [*parts, ("base rate", combination.intercept)]
+
+    def views(self, a: EmbeddedFrame, b: EmbeddedFrame) -> tuple[SceneView, SceneView]:
+        """What is kept of the two whole frames."""
+        return _view(a), _view(b)
 
     def scene(self, a: EmbeddedFrame, b: EmbeddedFrame) -> SceneEvidence:
         """What the keypoints of the two whole frames say."""
         return scene_evidence(_view(a), _view(b), self.inner.logits(a, b, "frames"), self.motion)
 
-    def _weigh(self, a: EmbeddedFrame, b: EmbeddedFrame) -> tuple[dict[str, Array], Combination]:
+    def features(self, a: EmbeddedFrame, b: EmbeddedFrame) -> tuple[dict[str, Array], Combination]:
         """The features of all pairs, and the weights that fit what is known of the two frames."""
         combination = self.combinations[self.evidence]
         logits: dict[str, Array] = {
@@ -121,12 +124,10 @@ class CombinedMatcher(Matcher):
         if self.evidence == "frames":
             return candidate_features(logits), combination
         belief = self._agree(a, b, logits["frames"])
-        if self.evidence == "scene" and ((_has_keypoints(a) and _has_keypoints(b)) or self.motion is not None):
+        if self.evidence == "scene" and _has_keypoints(a) and _has_keypoints(b):
             scene = scene_evidence(_view(a), _view(b), logits["frames"], self.motion)
-            if not scene.pose.abstains:
-                return candidate_features(logits, belief, scene), combination
-        fallback = self.combinations.get("placement", combination)
-        return candidate_features(logits, belief), fallback
+            return candidate_features(logits, belief, scene, clearness(a, b)), combination
+        return candidate_features(logits, belief), self.combinations.get("placement", combination)
 
     def _agree(self, a: EmbeddedFrame, b: EmbeddedFrame, logits: Array) -> Array:
         """Belief in every pair once the landmarks agreed on one motion of the camera."""
@@ -156,6 +157,12 @@ def told_motions(motions: Motions, prior: MotionPrior) -> Motions:
     return known_motion(
         motions, yaw, prior.rotation_deviation, direction, (distance, prior.translation_deviation * distance)
     )
+
+
+def clearness(a: EmbeddedFrame, b: EmbeddedFrame) -> float:
+    """How free of noise both frames are: 0 to 1."""
+    noise = max(float(frame.arrays[f"{VIEW}keypoint_noise"][0]) for frame in (a, b))
+    return 1 / (1 + (noise / NOISY) ** 2)
 
 
 def _has_keypoints(frame: EmbeddedFrame) -> bool:

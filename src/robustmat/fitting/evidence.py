@@ -1,0 +1,149 @@
+"""Frame pairs with their answers, and the weights of all evidence that fit them best.
+
+Every frame is embedded once per perturbation and every frame pair compared once; what was found is kept on disk, so
+that fitting again, or leaving another drive out, takes seconds.
+"""
+
+import hashlib
+import pickle
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from robustmat.dataset.pairs import draw_frame_pairs, draw_unrelated_pairs
+from robustmat.dataset.store import LandmarkDataset
+from robustmat.dataset.truth import UNKNOWN, Indices, Truth, label_candidates, read_truth
+from robustmat.evaluation.scoring import Memory, embed_frames, views_of
+from robustmat.files import replacing
+from robustmat.fitting.combination import Case, fit_combination
+from robustmat.matching.combine import EVIDENCE_FEATURES, Combination
+from robustmat.matching.combined import CombinedMatcher, LogitMatcher
+from robustmat.matching.keypoints_in_boxes import keypoint_votes
+from robustmat.perturb import Perturbation, parse
+from robustmat.progress import Progress, silent
+from robustmat.types import UNMATCHED, Array
+
+KINDS = ("frames", "placement", "scene")  # `pair` is the paper's score, and stays as it is
+UNRELATED_SHARE = 0.25  # what frame pairs that share nothing weigh beside the others
+BLANK = Combination(weights=dict.fromkeys(EVIDENCE_FEATURES["scene"], 0.0), intercept=0.0)
+
+
+@dataclass(frozen=True)
+class FramePairCase:
+    """One frame pair under one perturbation, with everything that is known of it."""
+
+    worlds: tuple[str, str]
+    perturbation: str
+    distance: float  # metres between the cameras; inf where the frames share nothing
+    case: Case
+    keypoint_votes: Array  # [A, B], of the reference row keypoints-in-boxes
+
+    @property
+    def related(self) -> bool:
+        return bool(np.isfinite(self.distance))
+
+
+def collect_cases(
+    inner: LogitMatcher,
+    datasets: Sequence[LandmarkDataset],
+    perturbation: str,
+    *,
+    frame_pairs: int = 200,
+    unrelated: int = 60,
+    seed: int = 0,
+    cache: Path | None = None,
+    progress: Progress = silent,
+) -> list[FramePairCase]:
+    """The frame pairs of each world, as the frame protocol draws them, and pairs of any of them that share nothing.
+
+    Data sets of one world are judged together, so that drives of several days give pairs across days.
+    """
+    worlds = list(dict.fromkeys(dataset.world for dataset in datasets))
+    groups = {world: [dataset for dataset in datasets if dataset.world == world] for world in worlds}
+    cases: list[FramePairCase] = []
+    jobs = [(groups[world], frame_pairs, True) for world in worlds]
+    jobs += [(groups[world], unrelated, False) for world in worlds]
+    if len(worlds) > 1:
+        jobs.append((list(datasets), unrelated * len(worlds) // 2, False))
+    for group, count, related in jobs:
+        cases += _kept(inner, group, parse(perturbation), count, related, seed, cache, progress)
+    return cases
+
+
+def fit_combinations(cases: Sequence[FramePairCase]) -> dict[str, Combination]:
+    """The weights for each kind of evidence; every world and perturbation counts alike."""
+    weighted = weigh(cases)
+    return {kind: fit_combination(weighted, EVIDENCE_FEATURES[kind]) for kind in KINDS}
+
+
+def weigh(cases: Sequence[FramePairCase]) -> list[Case]:
+    """The cases, weighted so that every pair of worlds and every perturbation counts alike."""
+    keys = [(case.worlds, case.perturbation, case.related) for case in cases]
+    share = {key: (1.0 if key[2] else UNRELATED_SHARE) / keys.count(key) for key in set(keys)}
+    total = len(cases) / sum(share[key] for key in keys)
+    return [replace(one.case, weight=total * share[key]) for one, key in zip(cases, keys, strict=True)]
+
+
+def _kept(
+    inner: LogitMatcher,
+    datasets: Sequence[LandmarkDataset],
+    perturbation: Perturbation,
+    count: int,
+    related: bool,
+    seed: int,
+    cache: Path | None,
+    progress: Progress,
+) -> list[FramePairCase]:
+    if cache is None:
+        return list(_collect(inner, datasets, perturbation, count, related, seed, progress))
+    frames = [[frame.name, repr(frame.landmarks)] for dataset in datasets for frame in dataset.frames]
+    facts = [inner.fingerprint, [dataset.name for dataset in datasets], frames, str(perturbation), count, related, seed]
+    path = cache / f"{hashlib.sha256(repr(facts).encode()).hexdigest()[:20]}.pickle"
+    if not path.is_file():
+        found = list(_collect(inner, datasets, perturbation, count, related, seed, progress))
+        with replacing(path) as temporary:
+            temporary.write_bytes(pickle.dumps(found))
+    kept: list[FramePairCase] = pickle.loads(path.read_bytes())  # our own file, in a folder that the caller chose
+    return kept
+
+
+def _collect(
+    inner: LogitMatcher,
+    datasets: Sequence[LandmarkDataset],
+    perturbation: Perturbation,
+    count: int,
+    related: bool,
+    seed: int,
+    progress: Progress,
+) -> Iterator[FramePairCase]:
+    truth = read_truth(datasets)
+    pairs = draw_frame_pairs(truth, count, seed) if related else draw_unrelated_pairs(truth, count, seed)
+    matcher = CombinedMatcher(inner, {"scene": BLANK}, "scene")
+    views = views_of(pairs, perturbation, "both")
+    wanted = (view for both in views for view in both)
+    (memory,) = embed_frames([matcher], truth, wanted, perturbation, seed, progress=progress)
+    for number in progress(range(len(pairs)), "comparing frames"):
+        yield _case(matcher, memory, truth, pairs[number], views[number], perturbation, related)
+
+
+def _case(
+    matcher: CombinedMatcher,
+    memory: Memory,
+    truth: Truth,
+    pair: Indices,
+    views: tuple[tuple[int, bool], tuple[int, bool]],
+    perturbation: Perturbation,
+    related: bool,
+) -> FramePairCase:
+    first, second = truth.frames[pair[0]], truth.frames[pair[1]]
+    a, b = memory[views[0]], memory[views[1]]
+    features, _ = matcher.features(a, b)
+    allowed = first.category[:, None] == second.category
+    label = label_candidates(first, second) if related else np.full(allowed.shape, UNMATCHED)
+    known_a, known_b = ((frame.identity != UNKNOWN) | (not related) for frame in (first, second))
+    distance = float(np.linalg.norm(first.centre - second.centre)) if related else np.inf
+    case = Case(features, label, allowed, known_a, known_b)
+    votes = keypoint_votes(*matcher.views(a, b))
+    return FramePairCase((first.world, second.world), str(perturbation), distance, case, votes)
