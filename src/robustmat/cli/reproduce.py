@@ -14,7 +14,7 @@ def reproduce(
         str,
         typer.Argument(
             help="main, weather, noise-levels, neighborhood, cross-dataset, ablation-modules, ablation-parts, "
-            "ablation-time, ablation-regularizer or ablation-choices.",
+            "ablation-time, ablation-regularizer, ablation-choices or leave-one-out.",
             show_default=False,
         ),
     ],
@@ -63,6 +63,11 @@ def reproduce(
     examples: Annotated[
         bool, typer.Option("--examples", help="Also draw NAME-examples.png: pairs, and what each method says of them.")
     ] = False,
+    checkpoint: Annotated[str, typer.Option(help="For leave-one-out: whose evidence is weighed.")] = "street",
+    fit: Annotated[
+        Path | None,
+        typer.Option(help="For leave-one-out: also write the checkpoint here, its evidence weighed by all the data."),
+    ] = None,
     licence: Annotated[str, typer.Option(help="What the data allows; stored with the weights.")] = "unspecified",
     threads: Annotated[int | None, typer.Option(help="CPU threads; 1 makes runs repeat to the byte.")] = None,
 ) -> None:
@@ -80,6 +85,11 @@ def reproduce(
     from robustmat.dataset.store import open_dataset
     from robustmat.errors import ConfigError
 
+    if threads:
+        torch.set_num_threads(threads)
+    if table == "leave-one-out":
+        _leave_one_out(data, out, checkpoint, perturb, frame_pairs, fit)
+        return
     try:
         from robustmat.tables.definitions import choose_rows, choose_table
         from robustmat.tables.make import write_table
@@ -89,8 +99,6 @@ def reproduce(
     except ModuleNotFoundError as missing:
         raise ConfigError(f"this needs '{missing.name}': pip install 'robustmat[train]'") from None
 
-    if threads:
-        torch.set_num_threads(threads)
     if (budget or first_budget) and steps:
         raise ConfigError("--budget and --steps both say how long trainings are: give one of them")
     chosen = choose_table(table, perturb.split(",") if perturb else None)
@@ -119,3 +127,39 @@ def reproduce(
     written = write_table(name or table, chosen, rows, tests, found, workspace, command, kind=table, extras=extras)
     for path in written.paths:
         console.print(f"wrote {path}", markup=False, soft_wrap=True, highlight=False)
+
+
+def _leave_one_out(
+    data: list[Path], out: Path, name: str, perturb: str | None, frame_pairs: int, fit: Path | None
+) -> None:
+    from rich.console import Console
+
+    from robustmat.checkpoints.load import network_matcher
+    from robustmat.checkpoints.store import load_checkpoint
+    from robustmat.cli.console import progress_bars
+    from robustmat.dataset.store import open_dataset
+    from robustmat.tables.leave_one_out import CONDITIONS, fit_checkpoint, leave_one_out, write_report
+
+    console, errors = Console(), Console(stderr=True)
+    conditions = perturb.split(",") if perturb else CONDITIONS
+    opened = [open_dataset(path) for path in data]
+    checkpoint = load_checkpoint(name)
+    inner = network_matcher(checkpoint, checkpoint.network.evidence[-1])
+    cache, progress = out / "cases", progress_bars(errors)
+    report = leave_one_out(
+        inner, opened, conditions=conditions, frame_pairs=frame_pairs, cache=cache, progress=progress
+    )
+    page = write_report(out / "tables", report, " ".join(["robustmat", *sys.argv[1:]]))
+    console.print(f"wrote {page}", markup=False, soft_wrap=True)
+    if fit is not None:
+        fit_checkpoint(
+            checkpoint,
+            inner,
+            opened,
+            fit,
+            conditions=conditions,
+            frame_pairs=frame_pairs,
+            cache=cache,
+            progress=progress,
+        )
+        console.print(f"wrote {fit}", markup=False, soft_wrap=True)

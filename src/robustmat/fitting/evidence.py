@@ -5,12 +5,13 @@ that fitting again, or leaving another drive out, takes seconds.
 """
 
 import hashlib
-import pickle
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from robustmat.dataset.pairs import draw_frame_pairs, draw_unrelated_pairs
 from robustmat.dataset.store import LandmarkDataset
@@ -38,6 +39,8 @@ class FramePairCase:
     perturbation: str
     distance: float  # metres between the cameras; inf where the frames share nothing
     case: Case
+    identity_a: Indices  # [A]
+    identity_b: Indices  # [B]
     keypoint_votes: Array  # [A, B], of the reference row keypoints-in-boxes
 
     @property
@@ -86,6 +89,37 @@ def weigh(cases: Sequence[FramePairCase]) -> list[Case]:
     return [replace(one.case, weight=total * share[key]) for one, key in zip(cases, keys, strict=True)]
 
 
+def write_cases(path: Path, cases: Sequence[FramePairCase]) -> None:
+    """One .npz file of plain arrays, a few for each frame pair."""
+    arrays: dict[str, NDArray[Any]] = {"count": np.array(len(cases))}
+    for number, one in enumerate(cases):
+        arrays[f"{number}/facts"] = np.array([*one.worlds, one.perturbation])
+        arrays[f"{number}/distance"] = np.array(one.distance)
+        arrays[f"{number}/votes"] = one.keypoint_votes.astype(np.float32)
+        arrays |= {f"{number}/{name}": getattr(one, name) for name in ("identity_a", "identity_b")}
+        arrays |= {f"{number}/{name}": getattr(one.case, name) for name in ("label", "allowed", "known_a", "known_b")}
+        arrays |= {f"{number}/feature/{name}": array.astype(np.float32) for name, array in one.case.features.items()}
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+
+
+def read_cases(path: Path) -> list[FramePairCase]:
+    """What `write_cases` wrote; nothing in the file is executed."""
+    with np.load(path, allow_pickle=False) as file:
+        arrays = {name: file[name] for name in file.files}
+    names = [name.removeprefix("0/feature/") for name in arrays if name.startswith("0/feature/")]
+    cases = []
+    for number in range(int(arrays["count"])):
+        first, second, perturbation = arrays[f"{number}/facts"].tolist()
+        features = {name: arrays[f"{number}/feature/{name}"].astype(np.float64) for name in names}
+        answers = (arrays[f"{number}/{name}"] for name in ("label", "allowed", "known_a", "known_b"))
+        identity_a, identity_b = (arrays[f"{number}/{name}"] for name in ("identity_a", "identity_b"))
+        distance, votes = float(arrays[f"{number}/distance"]), arrays[f"{number}/votes"].astype(np.float64)
+        case = Case(features, *answers)
+        cases.append(FramePairCase((first, second), perturbation, distance, case, identity_a, identity_b, votes))
+    return cases
+
+
 def _kept(
     inner: LogitMatcher,
     datasets: Sequence[LandmarkDataset],
@@ -100,13 +134,10 @@ def _kept(
         return list(_collect(inner, datasets, perturbation, count, related, seed, progress))
     frames = [[frame.name, repr(frame.landmarks)] for dataset in datasets for frame in dataset.frames]
     facts = [inner.fingerprint, [dataset.name for dataset in datasets], frames, str(perturbation), count, related, seed]
-    path = cache / f"{hashlib.sha256(repr(facts).encode()).hexdigest()[:20]}.pickle"
+    path = cache / f"{hashlib.sha256(repr(facts).encode()).hexdigest()[:20]}.npz"
     if not path.is_file():
-        found = list(_collect(inner, datasets, perturbation, count, related, seed, progress))
-        with replacing(path) as temporary:
-            temporary.write_bytes(pickle.dumps(found))
-    kept: list[FramePairCase] = pickle.loads(path.read_bytes())  # our own file, in a folder that the caller chose
-    return kept
+        write_cases(path, list(_collect(inner, datasets, perturbation, count, related, seed, progress)))
+    return read_cases(path)
 
 
 def _collect(
@@ -146,4 +177,5 @@ def _case(
     distance = float(np.linalg.norm(first.centre - second.centre)) if related else np.inf
     case = Case(features, label, allowed, known_a, known_b)
     votes = keypoint_votes(*matcher.views(a, b))
-    return FramePairCase((first.world, second.world), str(perturbation), distance, case, votes)
+    worlds, identities = (first.world, second.world), (first.identity, second.identity)
+    return FramePairCase(worlds, str(perturbation), distance, case, *identities, votes)
