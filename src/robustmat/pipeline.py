@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from robustmat.checkpoints.load import load
+from robustmat.geometry.relative_pose import MotionPrior
 from robustmat.landmarks.reading import FrameSequence, read_frame, read_sequence
 from robustmat.matching.embedded import EmbeddedFrame
 from robustmat.matching.matcher import Matcher
@@ -33,6 +34,7 @@ def match_frames(
     *,
     threshold: float | None = None,
     min_probability: float | None = None,
+    motion: MotionPrior | None = None,
 ) -> MatchResult:
     """Match the landmarks of two frames, each patch embedded once.
 
@@ -40,9 +42,10 @@ def match_frames(
         matcher: a matcher, or what `load` takes: the name or the folder of a checkpoint.
         threshold: the least score of a match, instead of the checkpoint's own.
         min_probability: the least probability of a match.
+        motion: how the camera moved from `a` to `b`, where odometry or poses tell.
     """
     ready = matcher if isinstance(matcher, Matcher) else load(matcher)
-    return ready.match(a, b, threshold=threshold, min_probability=min_probability)
+    return ready.match(a, b, threshold=threshold, min_probability=min_probability, motion=motion)
 
 
 def match_sequence(

@@ -73,6 +73,22 @@ def match(
         float | None,
         typer.Option(min=0.0, max=1.0, rich_help_panel=DECISION, help="Leave out matches below this probability."),
     ] = None,
+    precision: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            max=1.0,
+            rich_help_panel=DECISION,
+            help="Instead of a probability: the share of returned matches that should be right, such as 0.95.",
+        ),
+    ] = None,
+    motion: Annotated[
+        Path | None,
+        typer.Option(
+            rich_help_panel=DECISION,
+            help='How the camera moved from A to B, where odometry tells: a JSON file with `"T_b_a"`, 4 x 4.',
+        ),
+    ] = None,
     threshold: Annotated[
         float | None,
         typer.Option(rich_help_panel=DECISION, help="On the raw score, instead of the checkpoint's own."),
@@ -82,7 +98,8 @@ def match(
         typer.Option(
             rich_help_panel=DECISION,
             help="What a score may know: `pair` (two landmarks and their neighbours), `frames` (all landmarks, by "
-            "pixels), `placement` (where boxes stand, too). By default all that the checkpoint can use.",
+            "pixels), `placement` (where boxes stand, too), `scene` (keypoints of the whole images, too). By default "
+            "all that the checkpoint can use.",
         ),
     ] = None,
     any_category: Annotated[
@@ -148,7 +165,9 @@ def match(
 
         robustmat match drive/images --masks drive/masks --every 5 --json matches.jsonl --video matches.mp4
     """
+    from robustmat.errors import InputError
     from robustmat.pipeline import load, read_frame, read_sequence
+    from robustmat.sources.motion import read_motion
 
     _refuse_misplaced(
         a,
@@ -159,6 +178,7 @@ def match(
             "--masks-a": masks_a,
             "--masks-b": masks_b,
             "--picture": picture,
+            "--motion": motion,
         },
         for_a_drive={
             "--boxes": boxes,
@@ -174,14 +194,21 @@ def match(
         "evidence": evidence,
         "same_category": not any_category,
     }
-    decision = {"min_probability": min_probability, "threshold": threshold}
+    if precision is not None and min_probability is not None:
+        raise InputError("--precision and --min-probability both say which matches are returned: give one of them")
+    decision: dict[str, Any] = {"min_probability": min_probability, "threshold": threshold}
     if b is not None:
+        decision["motion"] = read_motion(motion) if motion else None
         frames = read_frame(a, boxes_a, masks_a, camera), read_frame(b, boxes_b, masks_b, camera)
         matcher = load(checkpoint, **options)
+        if precision is not None:
+            decision["min_probability"] = matcher.min_probability_for(precision)
         _match_two(frames, matcher, decision, json, picture)
     else:
         sequence = read_sequence(a, boxes, masks, camera, every=every)
         matcher = load(checkpoint, **options)
+        if precision is not None:
+            decision["min_probability"] = matcher.min_probability_for(precision)
         _match_drive(sequence, matcher, decision, json, pictures, video)
 
 

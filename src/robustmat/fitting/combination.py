@@ -24,6 +24,8 @@ from robustmat.types import AMBIGUOUS, MATCHED, Array
 
 PENALTY = 3e-4  # on squared weights of features of unit spread
 SMALL = 1e-30
+PRECISION_STEPS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.93, 0.95, 0.97, 0.98, 0.99, 0.995)
+FEWEST_ABOVE = 30  # candidates that a precision is measured on
 
 
 @dataclass(frozen=True)
@@ -106,8 +108,20 @@ def calibrated(combination: Combination, cases: Sequence[Case]) -> Combination:
                 score.append(float(log_odds(share[i, j], SUREST)))
                 right.append(bool(case.label[i, j] == MATCHED))
                 weight.append(case.weight)
-    slope, offset = _weighted_calibration(np.array(score), np.array(right, np.float64), np.array(weight))
-    return combination.model_copy(update={"slope": slope, "offset": offset})
+    scores, rights, weights = np.array(score), np.array(right, np.float64), np.array(weight)
+    slope, offset = _weighted_calibration(scores, rights, weights)
+    table = _precision_table(expit(slope * scores + offset), rights, weights)
+    return combination.model_copy(update={"slope": slope, "offset": offset, "precision": table})
+
+
+def _precision_table(probability: Array, right: Array, weight: Array) -> tuple[tuple[float, float], ...]:
+    """For some least probabilities, the share of right ones among the candidates above."""
+    found = []
+    for least in PRECISION_STEPS:
+        above = probability >= least
+        if above.sum() >= FEWEST_ABOVE:
+            found.append((least, round(float((weight * right)[above].sum() / weight[above].sum()), 4)))
+    return tuple(found)
 
 
 def _weighted_calibration(score: Array, right: Array, weight: Array) -> tuple[float, float]:

@@ -37,6 +37,7 @@ class Combination(Config):
     intercept: float
     slope: float = 1.0
     offset: float = 0.0
+    precision: tuple[tuple[float, float], ...] = ()  # least probability, and the share of right ones above it
 
     def logits(self, features: dict[str, Array]) -> Array:
         """[A, B] from features [A, B] each."""

@@ -82,6 +82,17 @@ class CombinedMatcher(Matcher):
         twin.motion = motion
         return twin
 
+    def min_probability_for(self, precision: float) -> float:
+        table = self.combinations[self.evidence].precision
+        enough = [least for least, reached in table if reached >= precision]
+        if not enough:
+            best = max((reached for _, reached in table), default=0.0)
+            raise ConfigError(
+                f"'{self.name}' by evidence '{self.evidence}' reached a precision of {best:.3f} at most where it "
+                f"was fitted on: ask for less than {precision:g}"
+            )
+        return min(enough)
+
     def embed(self, frame: Frame) -> EmbeddedFrame:
         pixels = checked_pixels(frame)
         embedded = self.inner.embed(frame.with_image(pixels))

@@ -57,6 +57,10 @@ class Matcher(ABC):
         """One-to-one matches; see `match_frames`."""
         return match_frames(self, a, b, threshold=threshold, min_probability=min_probability, motion=motion)
 
+    def min_probability_for(self, precision: float) -> float:
+        """The least probability that gave this share of right matches on the drives of the calibration."""
+        raise ConfigError(f"'{self.name}' by evidence '{self.evidence}' holds no calibration: give a probability")
+
     def with_motion(self, motion: MotionPrior) -> "Matcher":
         """The same matcher, knowing how the camera moved from the first frame to the second."""
         raise ConfigError(f"'{self.name}' by evidence '{self.evidence}' cannot use a known motion")
