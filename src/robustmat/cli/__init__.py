@@ -18,6 +18,7 @@ from robustmat.cli.match import match
 from robustmat.cli.models import models
 from robustmat.cli.perturb import perturb
 from robustmat.cli.reproduce import reproduce
+from robustmat.cli.serve import serve
 from robustmat.cli.simulate import simulate
 from robustmat.cli.train import train
 from robustmat.errors import InputWarning, RobustMatError, TermsWarning
@@ -33,6 +34,7 @@ app = typer.Typer(
 USE, DATA, LABORATORY = "Match", "Data", "Train and measure"
 app.command(rich_help_panel=USE)(demo)
 app.command(rich_help_panel=USE)(match)
+app.command(rich_help_panel=USE)(serve)
 app.command(rich_help_panel=USE)(models)
 app.command(rich_help_panel=DATA)(simulate)
 app.add_typer(prepare.app, name="prepare", rich_help_panel=DATA)

@@ -26,6 +26,9 @@ EXTRA_OF = {
     "lightning": "train",
     "tensorboard": "train",
     "torchdiffeq": "bench",
+    "fastapi": "web",
+    "uvicorn": "web",
+    "python_multipart": "web",
 }
 
 

@@ -38,7 +38,13 @@ def read_boxes(path: Path | str, image_name: str | None = None, size: Size | Non
         size: width and height of the image; a file that says it was drawn on an image of another size is refused.
     """
     path = Path(path)
-    content = read_json(path, "box file", InputError)
+    return parse_boxes(read_json(path, "box file", InputError), path, image_name, size)
+
+
+def parse_boxes(
+    content: Any, path: Path, image_name: str | None = None, size: Size | None = None
+) -> tuple[Landmark, ...]:
+    """`read_boxes` of a file's content; `path` only names it in errors."""
     if isinstance(content, dict) and "landmarks" in content:
         check_drawn_size((content.get("width"), content.get("height")), size, path)
         return _read_own(content["landmarks"], f"box file {path}, ")

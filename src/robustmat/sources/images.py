@@ -4,8 +4,11 @@ An image is returned upright: a rotation that a camera noted in the EXIF data is
 therefore refer to the upright image, which is what viewers and labelling tools show.
 """
 
+import io
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import PIL.Image
@@ -30,12 +33,27 @@ LARGEST_SIGN_SHARE = 0.25  # of a label map; more means that 7 is road, as among
 
 def read_image(path: Path | str) -> Image:
     """[H, W, 3] RGB, upright. Grey becomes three equal channels, transparency is dropped, 16 bits become 8."""
-    picture = _decode(path, "image", upright=True)
+    return _to_rgb(_decode(path, "image", upright=True), str(path))
+
+
+def decode_image(data: bytes, where: str, formats: Sequence[str] = FORMATS) -> Image:
+    """What `read_image` gives, of a file's bytes that are in memory; `where` names them in errors."""
+    with _identify(io.BytesIO(data), where, "image", formats) as picture:
+        return _to_rgb(_load(picture, where, "image", upright=True), where)
+
+
+def encoded_size(data: bytes, where: str, formats: Sequence[str] = FORMATS) -> tuple[int, int]:
+    """Width and height of a file's bytes as they are stored, from the header alone: nothing is decoded."""
+    with _identify(io.BytesIO(data), where, "image", formats) as picture:
+        return picture.size
+
+
+def _to_rgb(picture: PIL.Image.Image, where: str) -> Image:
     if picture.mode.startswith("I"):  # 16-bit grey; Pillow holds some of them as 32-bit integers
         grey = np.clip(np.asarray(picture).astype(np.int64) // 256, 0, 255).astype(np.uint8)
         return np.repeat(grey[:, :, None], 3, axis=2)
     if picture.mode == "F":
-        raise InputError(f"image has floating-point pixels: {path}; save it as 8- or 16-bit PNG or JPEG")
+        raise InputError(f"image has floating-point pixels: {where}; save it as 8- or 16-bit PNG or JPEG")
     return np.array(picture.convert("RGB"), dtype=np.uint8)
 
 
@@ -114,19 +132,32 @@ def _open(path: Path | str, what: str) -> PIL.Image.Image:
             raise InputError(f"{what} expected, but this is a folder: {path}")
         if path.stat().st_size == 0:
             raise InputError(f"{what} is empty (0 bytes): {path}")
+    except OSError as problem:
+        raise InputError(f"{what} cannot be read: {path}: {problem}") from None
+    return _identify(path, str(path), what, FORMATS)
+
+
+def _identify(file: Path | BinaryIO, where: str, what: str, formats: Sequence[str]) -> PIL.Image.Image:
+    """A picture whose header is read and whose pixels are not."""
+    try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PIL.Image.DecompressionBombWarning)  # large, but bearable
-            return PIL.Image.open(path, formats=FORMATS)
+            return PIL.Image.open(file, formats=formats)
     except PIL.UnidentifiedImageError:
-        raise InputError(f"{what} is in no known image format: {path}; use PNG, JPEG, BMP, TIFF, WebP or PPM") from None
-    except (OSError, SyntaxError, ValueError, PIL.Image.DecompressionBombError) as problem:
-        raise InputError(f"{what} cannot be read: {path}: {problem}") from None
+        known = "PNG, JPEG, BMP, TIFF, WebP or PPM" if formats is FORMATS else " or ".join(formats)
+        raise InputError(f"{what} is in no known image format: {where}; use {known}") from None
+    except Exception as problem:  # Pillow's readers raise all sorts of things over broken files
+        raise InputError(f"{what} cannot be read: {where}: {problem}") from None
 
 
 def _decode(path: Path | str, what: str, upright: bool = False) -> PIL.Image.Image:
     with _open(path, what) as picture:
-        try:
-            picture.load()
-            return ImageOps.exif_transpose(picture) if upright else picture
-        except (OSError, SyntaxError, ValueError) as problem:
-            raise InputError(f"{what} is truncated or broken: {path}: {problem}") from None
+        return _load(picture, str(path), what, upright)
+
+
+def _load(picture: PIL.Image.Image, where: str, what: str, upright: bool) -> PIL.Image.Image:
+    try:
+        picture.load()
+        return ImageOps.exif_transpose(picture) if upright else picture
+    except Exception as problem:
+        raise InputError(f"{what} is truncated or broken: {where}: {problem}") from None

@@ -1,0 +1,142 @@
+"""Why two landmarks were matched: each kind of evidence as a number, and the numbers add up to the log odds.
+
+A matcher that can take its own probability apart offers `explain`; of any other, the kinds of evidence are asked one
+after the other, and each is credited with what it changed.
+"""
+
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from robustmat.errors import InputError
+from robustmat.features.neighborhoods import neighborhoods
+from robustmat.matching.decision import CLIP, log_odds
+from robustmat.matching.embedded import EmbeddedFrame
+from robustmat.matching.matcher import Matcher, same_category
+from robustmat.types import Array
+from robustmat.web.jobs import StillWanted
+from robustmat.web.models import Models
+from robustmat.web.service import ExplainOptions, Sent, perturbed, prepare
+from robustmat.web.settings import Settings
+
+NUM_NEIGHBORS = 3  # K of the paper, and of every shipped checkpoint
+Parts = list[tuple[str, float]]  # a kind of evidence, and its log odds
+
+
+@runtime_checkable
+class Explains(Protocol):
+    """A matcher that says where the log odds of a pair come from."""
+
+    def explain(self, a: EmbeddedFrame, b: EmbeddedFrame, i: int, j: int) -> Parts:
+        """Kinds of evidence and their contributions, whose sum is the log odds of the pair's probability."""
+        ...
+
+
+@runtime_checkable
+class SeesMotion(Protocol):
+    """A matcher that knows how the camera moved between two frames."""
+
+    def fundamental(self, a: EmbeddedFrame, b: EmbeddedFrame) -> Array | None:
+        """F [3, 3] in pixels, with x_b F x_a = 0; None where the scene does not tell."""
+        ...
+
+
+def explain(
+    sent: list[Sent], options: ExplainOptions, models: Models, settings: Settings, still_wanted: StillWanted
+) -> dict[str, Any]:
+    """The chosen pair, its runners-up, and what each kind of evidence says about them."""
+    name, same = options.checkpoint or models.default, not options.any_category
+    matcher = models.matcher(name, options.evidence, same)
+    ready = prepare(sent, options.camera, settings, still_wanted)
+    i, j = options.index_a, options.index_b
+    for side, index, frame in zip("ab", (i, j), ready.frames, strict=True):
+        if index >= len(frame.landmarks):
+            raise InputError(
+                f"index_{side} is {index}, but frame {side} has {len(frame.landmarks)} landmarks, counted from 0"
+            )
+    a, b = (_embedded(matcher, frame, still_wanted) for frame in perturbed(ready.frames, options, settings))
+    kinds = models.evidence[name]
+    ladder = [models.matcher(name, kind, same) for kind in kinds[: kinds.index(matcher.evidence) + 1]]
+    odds = []
+    for step in ladder:
+        still_wanted()
+        odds.append(log_odds(step.decision.probability(step.score(a, b)), CLIP))
+    allowed = same_category(a.landmarks, b.landmarks) if same else np.ones(odds[-1].shape, np.bool_)
+
+    def told(row: int, column: int) -> dict[str, Any]:
+        total = float(odds[-1][row, column])
+        parts: Parts
+        if isinstance(matcher, Explains):
+            parts = matcher.explain(a, b, row, column)
+        else:
+            steps = [float(one[row, column]) for one in odds]
+            parts = [(kind, value - before) for kind, value, before in zip(kinds, steps, [0.0, *steps], strict=False)]
+        return {
+            "a": row,
+            "b": column,
+            "log_odds": total,
+            "probability": float(1 / (1 + np.exp(-total))),
+            "contributions": [{"name": kind, "log_odds": float(value)} for kind, value in parts],
+        }
+
+    chosen = told(i, j)
+    rivals = [told(*place) for place in _runners_up(odds[-1], allowed, i, j)]
+    motion = matcher.fundamental(a, b) if isinstance(matcher, SeesMotion) else None
+    return {
+        "pair": chosen,
+        "rivals": [rival | {"why": why_lost(chosen, rival)} for rival in rivals],
+        "neighbors": {side: _neighbors(frame, index) for side, frame, index in (("a", a, i), ("b", b, j))},
+        "epipolar": None if motion is None else _epipolar(np.asarray(motion, np.float64), a, b, i, j),
+        "checkpoint": matcher.name,
+        "evidence": matcher.evidence,
+    }
+
+
+def _embedded(matcher: Matcher, frame: Any, still_wanted: StillWanted) -> EmbeddedFrame:
+    still_wanted()
+    return matcher.embed(frame)
+
+
+def _runners_up(odds: Array, allowed: Any, i: int, j: int) -> list[tuple[int, int]]:
+    """The likeliest other partner of either landmark."""
+    rivals = np.where(allowed, odds, -np.inf)
+    rivals[i, j] = -np.inf
+    row, column = rivals[i], rivals[:, j]
+    found = []
+    if np.isfinite(row).any():
+        found.append((i, int(row.argmax())))
+    if np.isfinite(column).any():
+        found.append((int(column.argmax()), j))
+    return found
+
+
+def why_lost(chosen: dict[str, Any], rival: dict[str, Any]) -> str:
+    """One sentence: by how much the rival is behind, and which kind of evidence made most of it."""
+    behind = chosen["log_odds"] - rival["log_odds"]
+    side = f"B{rival['b']}" if rival["a"] == chosen["a"] else f"A{rival['a']}"
+    if abs(behind) < 0.05:
+        return f"{side} is just as likely"
+    others = {one["name"]: one["log_odds"] for one in rival["contributions"]}
+    gaps = {one["name"]: one["log_odds"] - others.get(one["name"], 0.0) for one in chosen["contributions"]}
+    if behind < 0:
+        name = min(gaps, key=lambda kind: gaps[kind])
+        return f"{side} is likelier by {-behind:.1f} log odds, most of it from '{name}' ({-gaps[name]:+.1f})"
+    name = max(gaps, key=lambda kind: gaps[kind])
+    return f"{side} is behind by {behind:.1f} log odds, most of it from '{name}' ({gaps[name]:+.1f})"
+
+
+def _neighbors(frame: EmbeddedFrame, index: int) -> list[int]:
+    graph = neighborhoods([mark.box for mark in frame.landmarks], NUM_NEIGHBORS, include_center=False)
+    return [int(one) for one, there in zip(graph.index[index], graph.mask[index], strict=True) if there and one != index]
+
+
+def _epipolar(motion: Array, a: EmbeddedFrame, b: EmbeddedFrame, i: int, j: int) -> dict[str, list[float]]:
+    """Lines (p, q, r) with p x + q y + r = 0: of landmark i in frame b, and of landmark j in frame a."""
+    in_b = motion @ _center(a, i)
+    in_a = motion.T @ _center(b, j)
+    return {"a": in_a.tolist(), "b": in_b.tolist()}
+
+
+def _center(frame: EmbeddedFrame, index: int) -> Array:
+    x0, y0, x1, y1 = frame.landmarks[index].box
+    return np.array([(x0 + x1) / 2, (y0 + y1) / 2, 1.0])
