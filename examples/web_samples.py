@@ -1,6 +1,6 @@
 """Make the sample pairs of the web page: simulated frames, so that anyone may use them for anything.
 
-    python examples/web_samples.py src/robustmat/web/samples
+python examples/web_samples.py src/robustmat/web/samples
 """
 
 import io
@@ -22,7 +22,7 @@ CAMERA = Camera(
     WIDTH,
     HEIGHT,
 )
-LARGEST = 72_000  # bytes of one picture: the first pair and the page itself stay under 200 KB
+LARGEST = 66_000  # bytes of one picture: the first pair and the page itself stay under 200 KB
 
 # name: (title, town, looks of both frames, lanes of both frames, metres along the street of both frames)
 PAIRS = {

@@ -142,7 +142,7 @@ def _identify(file: Path | BinaryIO, where: str, what: str, formats: Sequence[st
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PIL.Image.DecompressionBombWarning)  # large, but bearable
-            return PIL.Image.open(file, formats=formats)
+            return PIL.Image.open(file, formats=tuple(formats))
     except PIL.UnidentifiedImageError:
         known = "PNG, JPEG, BMP, TIFF, WebP or PPM" if formats is FORMATS else " or ".join(formats)
         raise InputError(f"{what} is in no known image format: {where}; use {known}") from None

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fastapi import APIRouter, FastAPI, Request
+from fastapi.responses import FileResponse
 from fastapi.staticfiles import StaticFiles
 
 from robustmat import __version__
@@ -21,7 +22,7 @@ from robustmat.web.guard import Guard
 from robustmat.web.jobs import JobQueue, StillWanted
 from robustmat.web.models import Models
 from robustmat.web.places import Places
-from robustmat.web.problems import Problem
+from robustmat.web.problems import HttpError
 from robustmat.web.service import ExplainOptions, MatchOptions, ModelOptions, Sent
 from robustmat.web.settings import Settings
 
@@ -61,7 +62,12 @@ def create_app(settings: Settings | None = None, places: Places | None = None, m
     app.include_router(api, prefix="/api/v1")
     app.include_router(api, prefix="/api", include_in_schema=False)  # the newest version
     app.mount("/samples", StaticFiles(directory=HERE / "samples"))
-    app.mount("/", StaticFiles(directory=HERE / "static", html=True))
+    app.mount("/static", StaticFiles(directory=HERE / "static"))
+
+    @app.get("/", include_in_schema=False)
+    async def page() -> FileResponse:
+        return FileResponse(HERE / "static" / "index.html")
+
     app.add_middleware(Guard, settings=settings)
     return app
 
@@ -190,7 +196,7 @@ class BoxesOptions(Config):
 def _check_boxes(content: Any, options: BoxesOptions, settings: Settings, _: StillWanted) -> Answer:
     """The landmarks of a box file, in the format of `{"landmarks": [...]}`, whatever the file's own."""
     if content is None:
-        raise Problem(422, "the part 'boxes' is missing: send a box file, or its JSON")
+        raise HttpError(422, "the part 'boxes' is missing: send a box file, or its JSON")
     size = options.width, options.height
     marks = uploads.landmarks_of(content, "boxes", options.name, size)
     uploads.check_count(len(marks), options.name or "boxes", settings)
@@ -203,5 +209,5 @@ def _options(kind: type[Options], parts: uploads.Parts) -> Options:
 
 def _map(places: Places | None) -> Places:
     if places is None:
-        raise Problem(404, "this server has no map: start it with `robustmat serve --map MAP`")
+        raise HttpError(404, "this server has no map: start it with `robustmat serve --map MAP`")
     return places

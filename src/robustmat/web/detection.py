@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from robustmat.errors import InputError
 from robustmat.landmarks.reading import read_frame
 from robustmat.types import Image, Landmark
-from robustmat.web.problems import Problem
+from robustmat.web.problems import HttpError
 
 REGISTRY = "robustmat.detection.registry"
 
@@ -20,8 +20,8 @@ def detector_name() -> str | None:
 
 def detect(pixels: Image, name: str) -> tuple[Landmark, ...]:
     if detector_name() is None:
-        raise Problem(501, f"no detector installed yet: give the boxes of '{name}', or draw them on the page")
+        raise HttpError(501, f"no detector installed yet: give the boxes of '{name}', or draw them on the page")
     try:
         return read_frame(pixels, name=name).landmarks
     except InputError as problem:
-        raise Problem(422, str(problem)) from None
+        raise HttpError(422, str(problem)) from None

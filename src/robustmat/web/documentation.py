@@ -12,7 +12,10 @@ INTRODUCTION = (
 
 BOXES = {"landmarks": [{"box": [404, 63, 490, 323], "category": "pole"}]}
 IMAGE = "An image: PNG, JPEG, WebP or BMP. Boxes refer to it as it is shown, upright."
-BOX_FILE = 'A box file, `{"landmarks": [{"box": [x0, y0, x1, y1], "category": "pole"}]}` or COCO; without it, landmarks are detected.'
+BOX_FILE = (
+    'A box file, `{"landmarks": [{"box": [x0, y0, x1, y1], "category": "pole"}]}` or COCO; without it, landmarks are '
+    "detected."
+)
 PARTS: dict[str, dict[str, str]] = {
     "match": {"a": IMAGE, "b": IMAGE, "boxes_a": BOX_FILE, "boxes_b": BOX_FILE},
     "explain": {"a": IMAGE, "b": IMAGE, "boxes_a": BOX_FILE, "boxes_b": BOX_FILE},
@@ -122,12 +125,10 @@ def request(path: str, options: type[Config]) -> dict[str, Any]:
     """The request body and the responses of a path, as arguments of a FastAPI route."""
     fields = dict(options.model_json_schema().get("properties", {}))
     needed = [name for name in PARTS[path] if name in IMAGES]
-    example = {name: "<base64>" if name in IMAGES else BOXES for name in PARTS[path]}
+    example: dict[str, Any] = {name: "<base64>" if name in IMAGES else BOXES for name in PARTS[path]}
     example |= {"index_a": 0, "index_b": 0} if path == "explain" else {}
     example |= {"width": 960, "height": 540} if path == "boxes" else {}
-    form = {
-        name: {"type": "string", "format": "binary", "description": about} for name, about in PARTS[path].items()
-    }
+    form = {name: {"type": "string", "format": "binary", "description": about} for name, about in PARTS[path].items()}
     body = {
         name: {"type": "string", "contentEncoding": "base64", "description": about}
         if name in IMAGES

@@ -127,7 +127,9 @@ def why_lost(chosen: dict[str, Any], rival: dict[str, Any]) -> str:
 
 def _neighbors(frame: EmbeddedFrame, index: int) -> list[int]:
     graph = neighborhoods([mark.box for mark in frame.landmarks], NUM_NEIGHBORS, include_center=False)
-    return [int(one) for one, there in zip(graph.index[index], graph.mask[index], strict=True) if there and one != index]
+    return [
+        int(one) for one, there in zip(graph.index[index], graph.mask[index], strict=True) if there and one != index
+    ]
 
 
 def _epipolar(motion: Array, a: EmbeddedFrame, b: EmbeddedFrame, i: int, j: int) -> dict[str, list[float]]:

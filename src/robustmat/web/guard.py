@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from robustmat.web.problems import Problem
+from robustmat.web.problems import HttpError
 from robustmat.web.settings import Settings
 
 SECURITY = {
@@ -52,18 +52,18 @@ class Guard:
         await self.app(scope, _limited(receive, self.settings.max_body_bytes), send_strictly)
 
 
-def refusal(path: str, headers: Headers, settings: Settings) -> Problem | None:
+def refusal(path: str, headers: Headers, settings: Settings) -> HttpError | None:
     """Why a request is not even looked at; None if it is."""
     host = headers.get("host", "")
     if settings.hosts is not None and host_name(host) not in settings.hosts:
-        return Problem(421, f"this server is not '{host}'; call it {' or '.join(settings.hosts)}")
+        return HttpError(421, f"this server is not '{host}'; call it {' or '.join(settings.hosts)}")
     origin = headers.get("origin")
     if origin is not None and urlsplit(origin).netloc != host:
-        return Problem(403, f"pages of {origin} may not use this server; open the server's own page")
+        return HttpError(403, f"pages of {origin} may not use this server; open the server's own page")
     if settings.token is not None and path.startswith("/api") and path not in OPEN_PATHS:
         given = headers.get("authorization", "").removeprefix("Bearer ").strip()
         if not hmac.compare_digest(given.encode(), settings.token.encode()):
-            return Problem(
+            return HttpError(
                 401, "this server needs its token: send 'Authorization: Bearer TOKEN'", {"WWW-Authenticate": "Bearer"}
             )
     length = headers.get("content-length", "")
@@ -82,8 +82,8 @@ def host_name(host: str) -> str:
     return (name if name and port.isdecimal() else host).lower()
 
 
-def too_large(limit: int) -> Problem:
-    return Problem(413, f"the request is larger than {limit / 1e6:.0f} MB: send smaller images, or JPEG instead of PNG")
+def too_large(limit: int) -> HttpError:
+    return HttpError(413, f"the request is larger than {limit / 1e6:.0f} MB: send smaller images, or JPEG")
 
 
 def _limited(receive: Receive, limit: int) -> Receive:

@@ -9,15 +9,15 @@ from typing import TypeVar
 
 from fastapi import Request
 
-from robustmat.web.problems import Problem
+from robustmat.web.problems import HttpError
 
-StillWanted = Callable[[], None]  # called between steps of the work; raises `Abandoned` once nobody waits any more
+StillWanted = Callable[[], None]  # called between steps of the work; raises `AbandonedError` once nobody waits any more
 Result = TypeVar("Result")
 
 LOOK_EVERY = 0.1  # seconds between looks whether the client is still there
 
 
-class Abandoned(Exception):
+class AbandonedError(Exception):
     """The client left, or its time is over."""
 
 
@@ -46,7 +46,7 @@ class JobQueue:
     async def slot(self) -> AsyncIterator[Slot]:
         """A place, taken before the request's body is read: a crowd costs no memory."""
         if self.taken >= self.limit:
-            raise Problem(503, "busy: too many requests at once; try again in a second", {"Retry-After": "1"})
+            raise HttpError(503, "busy: too many requests at once; try again in a second", {"Retry-After": "1"})
         self.taken += 1
         slot = Slot()
         loop = asyncio.get_running_loop()
@@ -67,7 +67,7 @@ class JobQueue:
 
         def still_wanted() -> None:
             if given_up:
-                raise Abandoned
+                raise AbandonedError
 
         end = time.monotonic() + self.seconds
         running = self.pool.submit(work, still_wanted)
@@ -79,9 +79,11 @@ class JobQueue:
                 if done:
                     return waiting.result()
                 if time.monotonic() > end:
-                    raise Problem(504, f"this took longer than {self.seconds:g} s: send fewer landmarks, or try later")
+                    raise HttpError(
+                        504, f"this took longer than {self.seconds:g} s: send fewer landmarks, or try again"
+                    )
                 if await request.is_disconnected():
-                    raise Problem(408, "the client went away")
+                    raise HttpError(408, "the client went away")
         finally:
             if not waiting.done():
                 given_up = True

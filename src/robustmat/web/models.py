@@ -1,4 +1,4 @@
-"""The matchers that a server offers: shipped checkpoints and the one it was started with, loaded when first asked for."""
+"""The matchers of a server: shipped checkpoints and the one it was started with, loaded when first asked for."""
 
 import threading
 from typing import Any

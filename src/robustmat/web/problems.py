@@ -14,7 +14,7 @@ from robustmat.errors import RobustMatError
 MEDIA_TYPE = "application/problem+json"
 
 
-class Problem(Exception):
+class HttpError(Exception):
     """An answer that is an error: its status, and a message that says what to do."""
 
     def __init__(self, status: int, detail: str, headers: Mapping[str, str] | None = None) -> None:
@@ -37,21 +37,23 @@ def install(app: FastAPI) -> None:
     async def known(_: Request, problem: Exception) -> JSONResponse:
         return as_problem(problem).response()
 
-    for kind in (Problem, RobustMatError, HTTPException, RequestValidationError, Exception):
+    for kind in (HttpError, RobustMatError, HTTPException, RequestValidationError, Exception):
         app.add_exception_handler(kind, known)
 
 
-def as_problem(error: Exception) -> Problem:
+def as_problem(error: Exception) -> HttpError:
     """What to tell about an error; of a defect of ours, nothing but that it is one."""
-    if isinstance(error, Problem):
+    if isinstance(error, HttpError):
         return error
     if isinstance(error, RobustMatError):
-        return Problem(422, str(error))
+        return HttpError(422, str(error))
     if isinstance(error, RequestValidationError):
         parts = [f"'{'.'.join(map(str, one['loc'][1:]))}': {one['msg']}" for one in error.errors()]
-        return Problem(422, "; ".join(parts))
+        return HttpError(422, "; ".join(parts))
     if isinstance(error, HTTPException):
         advice = {404: "there is nothing here; /api/openapi.json lists what there is", 405: "use another method"}
-        return Problem(error.status_code, advice.get(error.status_code, str(error.detail)), error.headers)
+        return HttpError(error.status_code, advice.get(error.status_code, str(error.detail)), error.headers)
     logging.getLogger("robustmat.web").error("a request failed", exc_info=error)
-    return Problem(500, "the server failed, which is a defect of robustmat and not of your request; its log says more")
+    return HttpError(
+        500, "the server failed, which is a defect of robustmat and not of your request; its log says more"
+    )

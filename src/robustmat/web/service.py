@@ -17,7 +17,7 @@ from robustmat.types import Frame, Image, Landmark, MatchResult
 from robustmat.web.detection import detect
 from robustmat.web.jobs import StillWanted
 from robustmat.web.models import Models
-from robustmat.web.problems import Problem
+from robustmat.web.problems import HttpError
 from robustmat.web.settings import Settings
 from robustmat.web.uploads import Upload, check_count, decode, parse_camera, to_frame
 
@@ -28,7 +28,9 @@ class ModelOptions(Config):
     """Which model, and what it may know."""
 
     checkpoint: str | None = Field(None, description="One of /api/models; the server's default unless given.")
-    evidence: str | None = Field(None, description="What a score may know; the most the checkpoint can use unless given.")
+    evidence: str | None = Field(
+        None, description="What a score may know; the most the checkpoint can use unless given."
+    )
     camera: str | None = Field(None, description="fx,fy,cx,cy in pixels, of all images; a usual one unless given.")
 
 
@@ -105,7 +107,9 @@ def perturbed(frames: tuple[Frame, ...], options: FrameOptions, settings: Settin
             continue
         if pixels.shape[0] * pixels.shape[1] > settings.max_perturbed_pixels:
             most = settings.max_perturbed_pixels / 1e6
-            raise Problem(413, f"weather and noise are for images of up to {most:g} megapixels: reduce '{frame.name}'")
+            raise HttpError(
+                413, f"weather and noise are for images of up to {most:g} megapixels: reduce '{frame.name}'"
+            )
         for one in wanted:
             pixels = perturb_image(pixels, one, options.seed, side)
         changed.append(frame.with_image(pixels))
@@ -127,14 +131,15 @@ def match(
         embedded.append(matcher.embed(frame))
     still_wanted()
     limits = {"threshold": options.threshold, "min_probability": options.min_probability}
-    result = matcher.match(embedded[0], embedded[1], **limits)
+    a, b = embedded
+    result = matcher.match(a, b, **limits)
     answer = result.to_json() | {"perturb": options.perturb, "warnings": ready.warnings}
     if options.compare:
         answer["by_evidence"] = {}
         for kind in models.evidence[options.checkpoint or models.default]:
             still_wanted()
             other = models.matcher(options.checkpoint, kind, not options.any_category)
-            answer["by_evidence"][kind] = _matches(result if other is matcher else other.match(*embedded, **limits))
+            answer["by_evidence"][kind] = _matches(result if other is matcher else other.match(a, b, **limits))
     if options.pictures:
         answer["pictures"] = {
             side: None if before is after else as_data_url(after.image)

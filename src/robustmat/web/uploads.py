@@ -22,7 +22,7 @@ from robustmat.landmarks.reading import read_frame
 from robustmat.sources.boxes import parse_boxes, to_landmarks
 from robustmat.sources.images import decode_image, encoded_size
 from robustmat.types import Frame, Image, Landmark
-from robustmat.web.problems import Problem
+from robustmat.web.problems import HttpError
 from robustmat.web.settings import Settings
 
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP")  # what browsers show, too; nothing else is ever decoded
@@ -57,16 +57,16 @@ async def read_parts(request: Request, settings: Settings) -> Parts:
             if kind == "application/json":
                 return _read_object(await request.body())
     except TimeoutError:
-        raise Problem(408, f"the request did not arrive within {settings.seconds:g} s") from None
+        raise HttpError(408, f"the request did not arrive within {settings.seconds:g} s") from None
     except ClientDisconnect:
-        raise Problem(408, "the client went away") from None
-    raise Problem(415, f"send multipart/form-data or application/json, found '{kind[:60] or 'no Content-Type'}'")
+        raise HttpError(408, "the client went away") from None
+    raise HttpError(415, f"send multipart/form-data or application/json, found '{kind[:60] or 'no Content-Type'}'")
 
 
 async def _read_form(request: Request, settings: Settings) -> Parts:
     parser = _InMemoryParser(
         request.headers,
-        request.stream(),  # type: ignore[arg-type]
+        request.stream(),
         max_files=MOST_PARTS,
         max_fields=MOST_PARTS,
         max_part_size=settings.max_boxes_bytes,
@@ -74,15 +74,15 @@ async def _read_form(request: Request, settings: Settings) -> Parts:
     parts: Parts = {}
     try:
         form = await parser.parse()
-    except (Problem, ClientDisconnect, TimeoutError):
+    except (HttpError, ClientDisconnect, TimeoutError):
         raise
     except MultiPartException as problem:
-        raise Problem(400, f"the form cannot be read: {problem.message}") from None
+        raise HttpError(400, f"the form cannot be read: {problem.message}") from None
     except Exception as problem:  # the parser's own exceptions share no base with Starlette's
-        raise Problem(400, f"the form cannot be read: {str(problem)[:200] or type(problem).__name__}") from None
+        raise HttpError(400, f"the form cannot be read: {str(problem)[:200] or type(problem).__name__}") from None
     for name, value in form.multi_items():
         if name in parts:
-            raise Problem(400, f"the form has the part '{name[:60]}' twice")
+            raise HttpError(400, f"the form has the part '{name[:60]}' twice")
         if isinstance(value, UploadFile):
             parts[name] = Upload(_plain_name(value.filename, name), await value.read())
         else:
@@ -100,7 +100,9 @@ def _plain_name(given: str | None, part: str) -> str:
 def _read_object(body: bytes) -> Parts:
     content = read_json(body, "the request")
     if not isinstance(content, dict):
-        raise Problem(400, 'the request must be a JSON object such as {"a": "<base64>", "boxes_a": {"landmarks": []}}')
+        raise HttpError(
+            400, 'the request must be a JSON object such as {"a": "<base64>", "boxes_a": {"landmarks": []}}'
+        )
     return content
 
 
@@ -121,16 +123,18 @@ def take_image(parts: Parts, name: str, settings: Settings) -> Upload:
         try:
             upload = Upload(name, base64.b64decode(value.partition("base64,")[2] or value, validate=True))
         except (binascii.Error, ValueError):
-            raise Problem(422, f"'{name}' must be an image file: upload it, or send its bytes as base64") from None
+            raise HttpError(422, f"'{name}' must be an image file: upload it, or send its bytes as base64") from None
     elif isinstance(value, Upload):
         upload = value
     else:
-        raise Problem(422, f"the image '{name}' is missing: send it as a file, or as base64 in JSON")
+        raise HttpError(422, f"the image '{name}' is missing: send it as a file, or as base64 in JSON")
     if not upload.data:
-        raise Problem(422, f"the image '{upload.name}' is empty (0 bytes)")
+        raise HttpError(422, f"the image '{upload.name}' is empty (0 bytes)")
     if len(upload.data) > settings.max_image_bytes:
         size, most = len(upload.data) / 1e6, settings.max_image_bytes / 1e6
-        raise Problem(413, f"the image '{upload.name}' has {size:.1f} MB, allowed are {most:g}: reduce it, or use JPEG")
+        raise HttpError(
+            413, f"the image '{upload.name}' has {size:.1f} MB, allowed are {most:g}: reduce it, or use JPEG"
+        )
     return upload
 
 
@@ -139,11 +143,12 @@ def decode(upload: Upload, settings: Settings) -> Image:
     try:
         width, height = encoded_size(upload.data, upload.name, FORMATS)
     except InputError as problem:
-        raise Problem(415, str(problem)) from None
+        raise HttpError(415, str(problem)) from None
     if width * height > settings.max_pixels:
         found, most = width * height / 1e6, settings.max_pixels / 1e6
-        raise Problem(
-            413, f"the image '{upload.name}' has {found:.1f} megapixels ({width}x{height}), allowed are {most:g}: reduce it"
+        raise HttpError(
+            413,
+            f"the image '{upload.name}' has {found:.1f} megapixels ({width}x{height}), allowed are {most:g}: reduce it",
         )
     return decode_image(upload.data, upload.name, FORMATS)
 
@@ -155,7 +160,7 @@ def take_boxes(parts: Parts, name: str, settings: Settings) -> Any:
         return None
     if isinstance(value, Upload):
         if len(value.data) > settings.max_boxes_bytes:
-            raise Problem(413, f"the box file '{value.name}' is larger than {settings.max_boxes_bytes // 1000} KB")
+            raise HttpError(413, f"the box file '{value.name}' is larger than {settings.max_boxes_bytes // 1000} KB")
         return read_json(value.data, f"box file '{value.name}'")
     return read_json(value, f"'{name}'") if isinstance(value, str) else value
 
@@ -185,7 +190,9 @@ def to_frame(
 
 def check_count(count: int, name: str, settings: Settings) -> None:
     if count > settings.max_landmarks:
-        raise Problem(422, f"{count} landmarks in '{name}', allowed are {settings.max_landmarks}: leave out the small ones")
+        raise HttpError(
+            422, f"{count} landmarks in '{name}', allowed are {settings.max_landmarks}: leave out the small ones"
+        )
 
 
 def parse_camera(text: str | None) -> Any:
@@ -205,5 +212,5 @@ def refuse_rest(parts: Mapping[str, Any]) -> dict[str, str]:
     """What is left of the parts are options: text, numbers and switches."""
     wrong = [name for name, value in parts.items() if isinstance(value, Upload | list | dict)]
     if wrong:
-        raise Problem(422, f"the part '{wrong[0][:60]}' is not expected here, or must be plain text")
+        raise HttpError(422, f"the part '{wrong[0][:60]}' is not expected here, or must be plain text")
     return dict(parts)
