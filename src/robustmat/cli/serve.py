@@ -1,6 +1,7 @@
 """`robustmat serve`: a page to see matches, and a REST interface."""
 
 import ipaddress
+import logging
 import secrets
 import socket
 from pathlib import Path
@@ -82,6 +83,7 @@ def serve(
     print(f"robustmat is at {address}{f'#token={token}' if token else ''}   (Ctrl+C ends it)", flush=True)
     if not local:
         print(OPENED.format(port=port), flush=True)
+    logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # the client is told, that is enough
     config = uvicorn.Config(
         app, log_level="warning", access_log=False, server_header=False, timeout_keep_alive=10, limit_concurrency=512
     )

@@ -100,8 +100,7 @@ class FrameView {
     this.category = part(".category");
     part(".side").textContent = `Frame ${this.letter}`;
     this.svg.setAttribute("aria-label", `Landmarks of frame ${this.letter}`);
-    for (const [name, purpose] of [[".open", "open an image"], [".boxes", "open a box file"]]) part(name).setAttribute("aria-label", `Frame ${this.letter}: ${purpose}`);
-    for (const [name, purpose] of [[".add", "add a box"], [".detect", "detect landmarks"]]) part(name).setAttribute("aria-label", `Frame ${this.letter}: ${purpose}`);
+    for (const [name, label] of [[".open", "Open image"], [".boxes", "Box file"], [".add", "Add box"], [".detect", "Detect"]]) part(name).setAttribute("aria-label", `${label}, frame ${this.letter}`);
     part(".open").addEventListener("change", (event) => this.take(event.target, (file) => openImage(side, file, file.name)));
     part(".boxes").addEventListener("change", (event) => this.take(event.target, (file) => openBoxes(side, file)));
     part(".detect").addEventListener("click", () => detect(side));

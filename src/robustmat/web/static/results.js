@@ -28,8 +28,8 @@ function showPatches(openWhy) {
       canvas.setAttribute("aria-hidden", "true");
       return canvas;
     };
-    const label = make("span", { class: "label" }, make("b", {}, String(match.number)), make("span", {}, categoryOf(match)), make("span", {}, fixed(match.probability)));
-    const button = make("button", { type: "button", "aria-label": `Match ${match.number}, ${categoryOf(match)}, probability ${fixed(match.probability)}: show why`, onclick: () => openWhy(match) }, cut("a"), cut("b"), label);
+    const label = make("span", { class: "label" }, make("b", {}, String(match.number)), " ", make("span", {}, categoryOf(match)), " ", make("span", {}, fixed(match.probability)), make("span", { class: "unseen" }, ", show why"));
+    const button = make("button", { type: "button", onclick: () => openWhy(match) }, cut("a"), cut("b"), label);
     return make("li", {}, warmed(button, match));
   });
   find("patches").replaceChildren(...items);
