@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow check lint types clean
+.PHONY: help setup demo serve test test-slow test-browser check lint types clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -24,11 +24,20 @@ setup: .venv/ready  ## create .venv with everything for development, pinned
 demo: .venv/base  ## drive a simulated street twice, match two frames, write demo-output/report.html
 	$(BIN)/robustmat demo --out demo-output
 
+serve: .venv/base  ## open the page at http://localhost:8000/
+	$(PIP) --editable '.[web]'
+	$(BIN)/robustmat serve
+
 test: setup  ## run the test suite (about five minutes on two cores)
-	$(BIN)/python -m pytest -n 2 -m 'not slow'
+	$(BIN)/python -m pytest -n 2 -m 'not slow and not browser'
 
 test-slow: setup  ## run the checks that take minutes each
 	$(BIN)/python -m pytest -m slow
+
+test-browser: setup  ## test the page in Chromium, which must be installed; axe-core comes from npm
+	$(PIP) playwright
+	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && npm install --silent --prefix "$$folder" axe-core@4 && \
+	ROBUSTMAT_AXE="$$folder/node_modules/axe-core/axe.min.js" $(BIN)/python -m pytest -m browser tests/test_web_browser.py
 
 lint: setup  ## ruff
 	$(BIN)/ruff check .

@@ -5,6 +5,7 @@ import base64
 import io
 import json
 import os
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -17,11 +18,12 @@ import PIL.Image
 import pytest
 
 import robustmat
-from web_for_tests import CAMERA, SAMPLES, TownMap, sample_frame, sample_frames
+from web_for_tests import CAMERA, SAMPLES, Server, TownMap, sample_frame, sample_frames
 
 pytest.importorskip("fastapi", reason="needs the extra 'web'")
 from fastapi.testclient import TestClient
 
+from robustmat.cli.serve import check_token, is_local, listen
 from robustmat.web import explain as explaining
 from robustmat.web import uploads
 from robustmat.web.app import create_app
@@ -203,6 +205,47 @@ def test_openapi_examples_have_the_keys_of_real_answers(client: TestClient) -> N
         assert answer.json().keys() == EXAMPLES[name].keys(), name
     form = document["paths"]["/api/v1/match"]["post"]["requestBody"]["content"]["multipart/form-data"]["schema"]
     assert {"a", "b", "boxes_a", "min_probability", "perturb"} <= form["properties"].keys()
+
+
+def test_the_python_of_the_documents_prints_matches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (Path(__file__).parents[1] / "docs" / "web.md").read_text()
+    code = text.split("```python\n")[1].split("```")[0]
+    for side in "ab":
+        for kind in ("jpg", "json"):
+            (tmp_path / f"{side}.{kind}").write_bytes((SAMPLES / f"evening-{side}.{kind}").read_bytes())
+    monkeypatch.chdir(tmp_path)
+    with Server() as address:
+        exec(code.replace("http://localhost:8000/", address), {})
+    printed = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert len(printed) >= 5
+    assert all(float(probability) >= 0.5 for _, _, probability in printed)
+
+
+# ---- the command
+
+
+def test_a_busy_port_and_a_weak_token_are_said_in_one_line() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(robustmat.RobustMatError, match="choose another --port"):
+            listen("127.0.0.1", taken.getsockname()[1])
+    with pytest.raises(robustmat.RobustMatError, match="at least 12"):
+        check_token("short", local=False)
+
+
+def test_only_beyond_localhost_a_token_is_made_up() -> None:
+    assert is_local("127.0.0.1")
+    assert is_local("::1")
+    assert not is_local("0.0.0.0")
+    assert not is_local("192.168.0.7")
+    assert check_token(None, local=True) is None
+    first, second = (check_token(None, local=False) for _ in range(2))
+    assert first is not None
+    assert len(first) >= 24
+    assert first != second
 
 
 # ---- the page

@@ -9,8 +9,6 @@ import json
 import os
 import re
 import shutil
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,41 +17,18 @@ from urllib.parse import urlsplit
 import PIL.Image
 import pytest
 
-from web_for_tests import SAMPLES, TownMap
+from web_for_tests import SAMPLES, Server
 
 pytestmark = pytest.mark.browser
 CHROMIUM = os.environ.get("ROBUSTMAT_CHROMIUM") or shutil.which("chromium")
 if CHROMIUM is None:
     pytest.skip("chromium is not installed", allow_module_level=True)
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-uvicorn = pytest.importorskip("uvicorn", reason="needs the extra 'web'")
+pytest.importorskip("fastapi", reason="needs the extra 'web'")
 
-from robustmat.web.app import create_app  # noqa: E402
-from robustmat.web.models import Models  # noqa: E402
-from robustmat.web.settings import Settings  # noqa: E402
 
 Page = Any
 DESKTOP, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
-
-
-class Server:
-    """A real server on a free port, in a thread."""
-
-    def __init__(self, **settings: Any) -> None:
-        app = create_app(Settings(**settings), TownMap(), Models("street", "onnx"))
-        self.server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning", access_log=False))
-        self.thread = threading.Thread(target=self.server.run)
-
-    def __enter__(self) -> str:
-        self.thread.start()
-        while not self.server.started:
-            time.sleep(0.05)
-        port = self.server.servers[0].sockets[0].getsockname()[1]
-        return f"http://localhost:{port}/"
-
-    def __exit__(self, *_: object) -> None:
-        self.server.should_exit = True
-        self.thread.join()
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,7 @@
 """A server for tests: the sample frames, and clients of it."""
 
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -42,3 +44,29 @@ class TownMap:
             "probability": 0.93,
             "covariance": [[0.5, 0.1, 0.0], [0.1, 0.2, 0.0], [0.0, 0.0, 0.1]],
         }
+
+
+class Server:
+    """A real server on a free port, in a thread."""
+
+    def __init__(self, **settings: Any) -> None:
+        import uvicorn
+
+        from robustmat.web.app import create_app
+        from robustmat.web.models import Models
+        from robustmat.web.settings import Settings
+
+        app = create_app(Settings(**settings), TownMap(), Models("street", "onnx"))
+        self.server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning", access_log=False))
+        self.thread = threading.Thread(target=self.server.run)
+
+    def __enter__(self) -> str:
+        self.thread.start()
+        while not self.server.started:
+            time.sleep(0.05)
+        port = self.server.servers[0].sockets[0].getsockname()[1]
+        return f"http://localhost:{port}/"
+
+    def __exit__(self, *_: object) -> None:
+        self.server.should_exit = True
+        self.thread.join()
