@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test test-slow test-browser check lint types clean
+.PHONY: help setup demo serve docs test test-slow test-browser check lint types clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -38,6 +38,10 @@ test-browser: setup  ## test the page in Chromium, which must be installed; axe-
 	$(PIP) playwright
 	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && npm install --silent --prefix "$$folder" axe-core@4 && \
 	ROBUSTMAT_AXE="$$folder/node_modules/axe-core/axe.min.js" $(BIN)/python -m pytest -m browser tests/test_web_browser.py
+
+docs: setup  ## build the documents as a site: build/site/docs/index.html; a broken link or an orphan page is an error
+	$(PIP) --editable '.[docs]'
+	$(BIN)/python -m sphinx -q -W --keep-going -b html -c docs . build/site
 
 lint: setup  ## ruff
 	$(BIN)/ruff check .

@@ -414,6 +414,16 @@ def test_work_that_takes_too_long_is_given_up_and_stops(models: Models, monkeypa
         until(lambda: client.get("/api/health").json()["busy"] == 0)
 
 
+def test_who_waits_in_vain_is_told_that_the_server_is_busy(models: Models, monkeypatch: pytest.MonkeyPatch) -> None:
+    free = threading.Event()
+    monkeypatch.setattr("robustmat.web.service.match", lambda *_: free.wait(20) and {})
+    with with_settings(models, queue=2, seconds=0.5) as client, ThreadPoolExecutor(2) as crowd:
+        both = [crowd.submit(client.post, "/api/match", files=sample_frames()) for _ in range(2)]
+        assert sorted(one.result().status_code for one in both) == [503, 504]  # one was at work, the other waited
+        free.set()
+        until(lambda: client.get("/api/health").json()["busy"] == 0)
+
+
 def test_work_stops_when_the_client_goes_away() -> None:
     stopped = threading.Event()
 

@@ -209,6 +209,20 @@ def test_an_image_can_be_dropped(visitor: Visitors) -> None:
     page.locator(".name >> nth=0", has_text="dropped.jpg").wait_for()
 
 
+def test_an_image_can_be_pasted(visitor: Visitors) -> None:
+    page = visitor.matched()
+    page.locator(".add >> nth=1").focus()
+    page.evaluate(
+        """(bytes) => {
+            const clipboardData = new DataTransfer();
+            clipboardData.items.add(new File([new Uint8Array(bytes)], "pasted.jpg", { type: "image/jpeg" }));
+            document.activeElement.dispatchEvent(new ClipboardEvent("paste", { clipboardData, bubbles: true }));
+        }""",
+        list((SAMPLES / "dusk-b.jpg").read_bytes()),
+    )
+    page.locator(".name >> nth=1", has_text="pasted.jpg").wait_for()  # into the frame that has the focus
+
+
 def test_a_bad_upload_gets_a_message_and_changes_nothing(visitor: Visitors, tmp_path: Path) -> None:
     page = visitor.matched()
     broken = tmp_path / "broken.png"

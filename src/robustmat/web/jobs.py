@@ -21,6 +21,10 @@ class AbandonedError(Exception):
     """The client left, or its time is over."""
 
 
+def busy() -> HttpError:
+    return HttpError(503, "busy: too many requests at once; try again in a second", {"Retry-After": "1"})
+
+
 class Slot:
     """A place in the queue. Work that was given up holds its place until it has really stopped."""
 
@@ -46,7 +50,7 @@ class JobQueue:
     async def slot(self) -> AsyncIterator[Slot]:
         """A place, taken before the request's body is read: a crowd costs no memory."""
         if self.taken >= self.limit:
-            raise HttpError(503, "busy: too many requests at once; try again in a second", {"Retry-After": "1"})
+            raise busy()
         self.taken += 1
         slot = Slot()
         loop = asyncio.get_running_loop()
@@ -78,6 +82,8 @@ class JobQueue:
                 done, _ = await asyncio.wait({waiting}, timeout=LOOK_EVERY)
                 if done:
                     return waiting.result()
+                if time.monotonic() > end and not running.running():
+                    raise busy()
                 if time.monotonic() > end:
                     raise HttpError(
                         504, f"this took longer than {self.seconds:g} s: send fewer landmarks, or try again"

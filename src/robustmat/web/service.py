@@ -125,10 +125,12 @@ def match(
     ready = prepare(sent, options.camera, settings, still_wanted)
     still_wanted()
     frames = perturbed(ready.frames, options, settings)
+    # What all evidence needs is enough for each kind of it.
+    embedder = models.matcher(options.checkpoint, None, not options.any_category) if options.compare else matcher
     embedded = []
     for frame in frames:
         still_wanted()
-        embedded.append(matcher.embed(frame))
+        embedded.append(embedder.embed(frame))
     still_wanted()
     limits = {"threshold": options.threshold, "min_probability": options.min_probability}
     a, b = embedded
