@@ -24,6 +24,8 @@ pytest.importorskip("fastapi", reason="needs the extra 'web'")
 from fastapi.testclient import TestClient
 
 from robustmat.cli.serve import check_token, is_local, listen
+from robustmat.matching.combine import Combination
+from robustmat.matching.combined import CombinedMatcher
 from robustmat.web import explain as explaining
 from robustmat.web import uploads
 from robustmat.web.app import create_app
@@ -36,7 +38,7 @@ from robustmat.web.settings import Settings
 
 @pytest.fixture(scope="module")
 def models() -> Models:
-    return Models("street", "onnx")
+    return Models("street")
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +79,7 @@ def test_a_match_over_http_is_the_match_of_the_library(client: TestClient) -> No
         robustmat.read_frame(SAMPLES / f"evening-{side}.jpg", SAMPLES / f"evening-{side}.json", camera=camera)
         for side in "ab"
     ]
-    expected = robustmat.load("street", runtime="onnx").match(*frames).to_json()
+    expected = robustmat.load("street").match(*frames).to_json()
     found = answer.json()
     assert {(match["a"], match["b"]) for match in found["matches"]} == {
         (match["a"], match["b"]) for match in expected["matches"]
@@ -135,11 +137,55 @@ def test_contributions_add_up_to_the_log_odds_of_the_matched_probability(client:
 def test_a_matcher_that_explains_itself_is_asked(models: Models, monkeypatch: pytest.MonkeyPatch) -> None:
     matcher = models.matcher()
     monkeypatch.setattr(matcher, "explain", lambda a, b, i, j: [("keypoints", 1.5), ("boxes", -0.5)], raising=False)
-    monkeypatch.setattr(matcher, "fundamental", lambda a, b: np.diag([0.0, 0.0, 1.0]), raising=False)
     client = TestClient(create_app(Settings(), models=models), base_url="http://localhost")
     told = client.post("/api/explain", files=sample_frames(), data={"index_a": 0, "index_b": 0}).json()
-    assert [part["name"] for part in told["pair"]["contributions"]] == ["keypoints", "boxes"]
-    assert told["epipolar"] == {"a": [0.0, 0.0, 1.0], "b": [0.0, 0.0, 1.0]}
+    parts = {part["name"]: part["log_odds"] for part in told["pair"]["contributions"]}
+    assert list(parts) == ["keypoints", "boxes", "competition"]
+    assert sum(parts.values()) == pytest.approx(told["pair"]["log_odds"])
+
+
+def test_all_evidence_combined_is_explained_with_its_epipolar_lines(models: Models) -> None:
+    weights = {"frames": 0.5, "placement": 0.5}
+    combinations = {kind: Combination(weights=weights, intercept=-0.5) for kind in ("frames", "placement", "scene")}
+    combined = CombinedMatcher(models.matcher(), combinations, "scene")  # type: ignore[arg-type]
+
+    class Combined(Models):
+        def matcher(self, name: str | None = None, evidence: str | None = None, same_category: bool = True) -> Any:
+            return combined if evidence in (None, "scene") else models.matcher(name, evidence, same_category)
+
+    offered = Combined("street")
+    offered.evidence = {"street": ("pair", "frames", "scene")}
+    client = TestClient(create_app(Settings(), models=offered), base_url="http://localhost")
+    options = {"compare": "true", "evidence": "pair"}
+    assert list(client.post("/api/match", files=sample_frames(), data=options).json()["by_evidence"]) == [
+        "pair",
+        "frames",
+        "scene",
+    ]
+    answer = client.post("/api/explain", files=sample_frames(), data={"index_a": 0, "index_b": 0})
+    assert answer.status_code == 200, answer.text
+    told = answer.json()
+    parts = {part["name"]: part["log_odds"] for part in told["pair"]["contributions"]}
+    assert {"frames", "placement", "base rate", "competition"} == parts.keys()
+    assert sum(parts.values()) == pytest.approx(told["pair"]["log_odds"])
+    assert told["epipolar"] is None or len(told["epipolar"]["b"]) == 3
+
+
+def test_pixels_of_one_point_lie_on_each_other_s_epipolar_lines() -> None:
+    rng = np.random.default_rng(0)
+    points_a = rng.uniform([-3, -2, 5], [3, 2, 20], (20, 3))
+    angle = 0.2
+    R_b_a = np.array([[np.cos(angle), 0, np.sin(angle)], [0, 1, 0], [-np.sin(angle), 0, np.cos(angle)]])
+    shift = np.array([0.6, -0.1, -0.8])
+    points_b = points_a @ R_b_a.T + 3 * shift
+    intrinsics_a, intrinsics_b = np.array([640.0, 650, 480, 270]), np.array([700.0, 710, 600, 180])
+    seen_a, seen_b = (
+        np.c_[points[:, :2] / points[:, 2:] * camera[:2] + camera[2:], np.ones(20)]
+        for points, camera in ((points_a, intrinsics_a), (points_b, intrinsics_b))
+    )
+    lines = seen_a @ explaining.fundamental(R_b_a, shift, intrinsics_a, intrinsics_b).T
+    distance = (lines * seen_b).sum(axis=1) / np.linalg.norm(lines[:, :2], axis=1)
+    assert np.abs(distance).max() < 1e-8
 
 
 def test_a_runner_up_is_said_to_lose_by_what_it_lacks() -> None:
@@ -154,7 +200,7 @@ def test_a_runner_up_is_said_to_lose_by_what_it_lacks() -> None:
 def test_an_embedding_is_the_library_s(client: TestClient) -> None:
     found = client.post("/api/embed", files=sample_frame()).json()
     frame = robustmat.read_frame(SAMPLES / "evening-a.jpg", SAMPLES / "evening-a.json")
-    expected = robustmat.load("street", runtime="onnx").embed(frame)
+    expected = robustmat.load("street").embed(frame)
     assert found["fingerprint"] == expected.fingerprint
     assert found["arrays"].keys() == expected.arrays.keys()
     for name, array in expected.arrays.items():

@@ -29,7 +29,7 @@ ROUNDS = int(os.environ.get("ROBUSTMAT_FUZZ_ROUNDS", "1000"))
 @pytest.fixture(scope="module")
 def server() -> Iterator[tuple[str, int]]:
     """A server of its own process, as users start it: its address and its process id."""
-    command = [sys.executable, "-m", "robustmat", "serve", "--port", "0", "--runtime", "onnx"]
+    command = [sys.executable, "-m", "robustmat", "serve", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         found = re.search(r"http://\S+", process.stdout.readline())

@@ -1,7 +1,8 @@
 """Why two landmarks were matched: each kind of evidence as a number, and the numbers add up to the log odds.
 
-A matcher that can take its own probability apart offers `explain`; of any other, the kinds of evidence are asked one
-after the other, and each is credited with what it changed.
+A matcher that can take its own probability apart offers `explain`; what is left to the log odds is the competition with
+other candidates. Of any other matcher, the kinds of evidence are asked one after the other, and each is credited with
+what it changed.
 """
 
 from typing import Any, Protocol, runtime_checkable
@@ -10,6 +11,7 @@ import numpy as np
 
 from robustmat.errors import InputError
 from robustmat.features.neighborhoods import neighborhoods
+from robustmat.matching.combined import VIEW, CombinedMatcher
 from robustmat.matching.decision import CLIP, log_odds
 from robustmat.matching.embedded import EmbeddedFrame
 from robustmat.matching.matcher import Matcher, same_category
@@ -20,6 +22,7 @@ from robustmat.web.service import ExplainOptions, Sent, perturbed, prepare
 from robustmat.web.settings import Settings
 
 NUM_NEIGHBORS = 3  # K of the paper, and of every shipped checkpoint
+COMPETITION, SCENE = "competition", "scene"
 Parts = list[tuple[str, float]]  # a kind of evidence, and its log odds
 
 
@@ -28,16 +31,7 @@ class Explains(Protocol):
     """A matcher that says where the log odds of a pair come from."""
 
     def explain(self, a: EmbeddedFrame, b: EmbeddedFrame, i: int, j: int) -> Parts:
-        """Kinds of evidence and their contributions, whose sum is the log odds of the pair's probability."""
-        ...
-
-
-@runtime_checkable
-class SeesMotion(Protocol):
-    """A matcher that knows how the camera moved between two frames."""
-
-    def fundamental(self, a: EmbeddedFrame, b: EmbeddedFrame) -> Array | None:
-        """F [3, 3] in pixels, with x_b F x_a = 0; None where the scene does not tell."""
+        """Kinds of evidence and their log odds, before the pair competes with its rivals."""
         ...
 
 
@@ -56,7 +50,9 @@ def explain(
             )
     a, b = (_embedded(matcher, frame, still_wanted) for frame in perturbed(ready.frames, options, settings))
     kinds = models.evidence[name]
-    ladder = [models.matcher(name, kind, same) for kind in kinds[: kinds.index(matcher.evidence) + 1]]
+    ladder = [matcher]
+    if not isinstance(matcher, Explains):
+        ladder = [models.matcher(name, kind, same) for kind in kinds[: kinds.index(matcher.evidence) + 1]]
     odds = []
     for step in ladder:
         still_wanted()
@@ -68,6 +64,7 @@ def explain(
         parts: Parts
         if isinstance(matcher, Explains):
             parts = matcher.explain(a, b, row, column)
+            parts = [*parts, (COMPETITION, total - sum(value for _, value in parts))]
         else:
             steps = [float(one[row, column]) for one in odds]
             parts = [(kind, value - before) for kind, value, before in zip(kinds, steps, [0.0, *steps], strict=False)]
@@ -81,12 +78,12 @@ def explain(
 
     chosen = told(i, j)
     rivals = [told(*place) for place in _runners_up(odds[-1], allowed, i, j)]
-    motion = matcher.fundamental(a, b) if isinstance(matcher, SeesMotion) else None
+    motion = _motion(matcher, a, b)
     return {
         "pair": chosen,
         "rivals": [rival | {"why": why_lost(chosen, rival)} for rival in rivals],
         "neighbors": {side: _neighbors(frame, index) for side, frame, index in (("a", a, i), ("b", b, j))},
-        "epipolar": None if motion is None else _epipolar(np.asarray(motion, np.float64), a, b, i, j),
+        "epipolar": None if motion is None else _epipolar(motion, a, b, i, j),
         "checkpoint": matcher.name,
         "evidence": matcher.evidence,
     }
@@ -130,6 +127,31 @@ def _neighbors(frame: EmbeddedFrame, index: int) -> list[int]:
     return [
         int(one) for one, there in zip(graph.index[index], graph.mask[index], strict=True) if there and one != index
     ]
+
+
+def _motion(matcher: Matcher, a: EmbeddedFrame, b: EmbeddedFrame) -> Array | None:
+    """The fundamental matrix of two frames whose keypoints tell how the camera moved."""
+    if not isinstance(matcher, CombinedMatcher) or matcher.evidence != SCENE:
+        return None
+    pose = matcher.scene(a, b).pose
+    if pose.abstains:
+        return None
+    return fundamental(pose.R_b_a, pose.direction, *(frame.arrays[f"{VIEW}camera"][:4] for frame in (a, b)))
+
+
+def fundamental(R_b_a: Array, direction: Array, intrinsics_a: Array, intrinsics_b: Array) -> Array:
+    """F [3, 3] with x_b F x_a = 0 for pixels of one point, where points_b = R_b_a @ points_a + direction.
+
+    Args:
+        intrinsics_a: fx, fy, cx, cy of the first frame; `intrinsics_b` of the second.
+    """
+    x, y, z = direction
+    cross = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
+    to_ray_a, to_ray_b = (
+        np.array([[1 / fx, 0.0, -cx / fx], [0.0, 1 / fy, -cy / fy], [0.0, 0.0, 1.0]])
+        for fx, fy, cx, cy in (intrinsics_a, intrinsics_b)
+    )
+    return np.asarray(to_ray_b.T @ cross @ R_b_a @ to_ray_a)
 
 
 def _epipolar(motion: Array, a: EmbeddedFrame, b: EmbeddedFrame, i: int, j: int) -> dict[str, list[float]]:

@@ -1,6 +1,7 @@
 """The matchers of a server: shipped checkpoints and the one it was started with, loaded when first asked for."""
 
 import threading
+from pathlib import Path
 from typing import Any
 
 from robustmat.checkpoints.load import describe_source, load
@@ -55,7 +56,7 @@ class Models:
         if self.runtime != "auto" or name in method_names() or is_export(name):
             return self.runtime
         exported = find_checkpoint(name) / EXPORTED
-        return "onnx" if is_export(exported) and evidence in read_manifest(exported).decisions else "auto"
+        return "onnx" if is_export(exported) and evidence in _exported_evidence(exported) else "auto"
 
     def list(self) -> list[dict[str, Any]]:
         """What `GET /api/models` tells of each."""
@@ -81,7 +82,17 @@ class Models:
 def _evidence(name: str) -> tuple[str, ...]:
     """The kinds of evidence that a checkpoint knows, each adding to the one before."""
     if is_export(name):
-        return tuple(read_manifest(name).decisions)
+        return _exported_evidence(Path(name))
     if name in method_names():
         return (load(name).evidence,)
-    return tuple(read_header(find_checkpoint(name)).decisions)
+    header = read_header(find_checkpoint(name))
+    return tuple(dict.fromkeys([*header.decisions, *header.combinations]))
+
+
+def _exported_evidence(folder: Path) -> tuple[str, ...]:
+    """The same of exported files; what was exported before files gave log odds beside scores knows nothing."""
+    manifest = read_manifest(folder)
+    scores = [part for name, part in manifest.parts.items() if name.startswith("score_")]
+    if not all(len(part.outputs) > 1 for part in scores):
+        return ()
+    return tuple(dict.fromkeys([*manifest.decisions, *manifest.combinations]))

@@ -132,7 +132,7 @@ def match(
         still_wanted()
         embedded.append(embedder.embed(frame))
     still_wanted()
-    limits = {"threshold": options.threshold, "min_probability": options.min_probability}
+    limits: dict[str, Any] = {"threshold": options.threshold, "min_probability": options.min_probability}
     a, b = embedded
     result = matcher.match(a, b, **limits)
     answer = result.to_json() | {"perturb": options.perturb, "warnings": ready.warnings}
