@@ -21,6 +21,7 @@ ROWS = [
     {"checkpoints"},
     {"methods"},
     {"matching"},
+    {"detection"},
     {"simulation"},
     {"models", "dataset", "report"},
     {"features"},

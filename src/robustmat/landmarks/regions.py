@@ -36,7 +36,7 @@ def find_regions(semantics: NDArray[np.uint8], config: RegionConfig = DEFAULT.re
         for properties in measure.regionprops(components):  # type: ignore[no-untyped-call]
             y0, x0, y1, x1 = properties.bbox
             region = Region((float(x0), float(y0), float(x1), float(y1)), category, properties.image)
-            if _is_large_enough(region, config) and _is_one_object(region, config):
+            if is_landmark(region, config):
                 regions.append(region)
     return regions
 
@@ -49,6 +49,11 @@ def box_regions(landmarks: Iterable[Landmark]) -> list[Region]:
         shape = (math.ceil(y1) - math.floor(y0), math.ceil(x1) - math.floor(x0))
         regions.append(Region(it.box, it.category, np.ones(shape, dtype=bool)))
     return regions
+
+
+def is_landmark(region: Region, config: RegionConfig = DEFAULT.regions) -> bool:
+    """Whether a region is large enough to show something, and one object by its outline."""
+    return _is_large_enough(region, config) and _is_one_object(region, config)
 
 
 def _is_large_enough(region: Region, config: RegionConfig) -> bool:
