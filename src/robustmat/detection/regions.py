@@ -1,7 +1,8 @@
 """Probability maps to landmarks: connected pixels of one category, taken apart where several objects touch.
 
-Signs, lights and windows that touch are told apart by their insides, which do not. Poles have no inside: arms are
-cut off them, and poles that join or cross are cut where their pixels stop being one upright bar.
+Signs, lights and windows that touch are told apart by their insides, which do not. Poles have no inside: a pole's
+landmark is its shaft. Arms are cut off, gaps are closed where the network is not sure of the contrary, and poles that
+join or cross are cut where their pixels stop being one upright bar.
 """
 
 from collections.abc import Iterator
@@ -27,7 +28,10 @@ class ExtractionConfig(Config):
     inside: float = 0.5
     confidence: dict[str, float] = dict.fromkeys(CATEGORIES, 0.5)  # mean probability of a landmark's pixels
     smallest_inside: int = 6  # pixels; fewer do not make an object of their own
-    shortest_pole: int = 16  # pixels of height, for a piece of a pole
+    shortest_arm: int = 12  # pixels of height; what is less tall is cut off a pole
+    shortest_pole: int = 18  # pixels of height, for a piece of a pole
+    longest_gap: int = 13  # pixels between two pieces of one shaft
+    gap: float = 0.15  # probability of a pixel in such a gap, at least
     regions: RegionConfig = DEFAULT.regions
 
 
@@ -41,10 +45,14 @@ def extract_landmarks(probabilities: Probabilities, config: ExtractionConfig | N
     for number, category in enumerate(CATEGORIES):
         plane = categories[number]
         mask = (plane >= config.covered[category]) & (plane >= strongest)
-        pieces = _bars(mask, config) if category == "pole" else _objects(mask, inside & mask, config)
+        if category == "pole":
+            regions = shafts(_without_gaps(mask, plane >= config.gap, config.longest_gap), config)
+        else:
+            pieces = _objects(mask, inside & mask, config)
+            regions = [Region(_box(window), category, piece) for window, piece in pieces]
         landmarks = [
             Landmark(region.box, category, confidence=confidence)
-            for region in (Region(_box(window), category, piece) for window, piece in pieces)
+            for region in regions
             if is_landmark(region, config.regions)
             and (confidence := _confidence(plane, region)) >= config.confidence[category]
         ]
@@ -90,22 +98,26 @@ def _nearest(numbers: NDArray[np.int32]) -> NDArray[np.int32]:
     return np.asarray(names[cells], np.int32)
 
 
-def _bars(mask: Mask, config: ExtractionConfig) -> Iterator[tuple[Window, Mask]]:
-    """Upright bars: whole components that are one, and the upright pieces of the others."""
-    for window, piece in _components(mask):
-        left, top, _, height = window
-        if is_landmark(Region(_box(window), "pole", piece), config.regions):
-            yield window, piece
+def shafts(mask: Mask, config: ExtractionConfig | None = None) -> list[Region]:
+    """The upright bars of a mask of poles [H, W], without the arms of lamps and gantries."""
+    config = config or ExtractionConfig()
+    column = np.ones((config.shortest_arm, 1), np.uint8)
+    upright = cv2.morphologyEx(mask.astype(np.uint8), cv2.MORPH_OPEN, column) > 0  # what is less tall is an arm
+    found = []
+    for window, piece in _components(upright):
+        region = Region(_box(window), "pole", piece)
+        if is_landmark(region, config.regions):
+            found.append(region)
             continue
-        if height < config.shortest_pole:
-            continue
-        column = np.ones((config.shortest_pole, 1), np.uint8)
-        upright = cv2.morphologyEx(piece.astype(np.uint8), cv2.MORPH_OPEN, column) > 0  # arms are not tall
-        for inner, bar in _components(upright):
-            if is_landmark(Region(_box(inner), "pole", bar), config.regions):
-                yield from _shifted([(inner, bar)], left, top)
-            else:
-                yield from _shifted(_split_bar(bar, config), left + inner[0], top + inner[1])
+        if window[3] >= config.shortest_pole:
+            parts = _shifted(_split_bar(piece, config), window[0], window[1])
+            found += [Region(_box(inner), "pole", bar) for inner, bar in parts]
+    return found
+
+
+def _without_gaps(mask: Mask, possible: Mask, longest: int) -> Mask:
+    closed = cv2.morphologyEx(mask.astype(np.uint8), cv2.MORPH_CLOSE, np.ones((longest, 1), np.uint8)) > 0
+    return np.asarray(mask | (closed & possible))
 
 
 def _split_bar(bar: Mask, config: ExtractionConfig) -> Iterator[tuple[Window, Mask]]:

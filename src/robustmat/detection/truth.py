@@ -8,6 +8,7 @@ from scipy.ndimage import find_objects
 
 from robustmat.dataset.store import LandmarkDataset
 from robustmat.detection.labels import LABEL_OF_CATEGORY, UNKNOWN
+from robustmat.detection.regions import shafts
 from robustmat.detection.samples import Sample, read_instances
 from robustmat.landmarks.regions import Region, find_regions, is_landmark
 from robustmat.sources.images import read_image, read_semantics
@@ -18,7 +19,7 @@ IGNORED_SHARE = 0.4  # of a detected box, that nobody can judge: then the detect
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """A frame and the landmarks that it shows.
+    """A frame and the landmarks that it shows; a pole's box is its shaft's, as a detector's is.
 
     `doubtful` marks, for each category, pixels of objects that are no landmarks (too small, several in one) and
     pixels without a label. A detection there is neither right nor wrong.
@@ -44,7 +45,8 @@ def sample_truth(sample: Sample) -> Truth:
         return Truth(frame, sample.boxes or (), {})
     semantics = read_semantics(sample.masks)
     if sample.instances is None:
-        regions = find_regions(semantics)
+        regions = [region for region in find_regions(semantics) if region.category != "pole"]
+        regions += [region for region in shafts(semantics == LABEL_OF_CATEGORY["pole"]) if is_landmark(region)]
     else:
         regions = instance_regions(semantics, read_instances(sample.instances))
     doubtful = {}
@@ -73,7 +75,12 @@ def instance_regions(semantics: NDArray[np.uint8], instances: NDArray[np.uint16]
                 continue
             rows, columns = window
             box = (float(columns.start), float(rows.start), float(columns.stop), float(rows.stop))
-            region = Region(box, category, numbers[window] == number)
-            if is_landmark(region):
-                regions.append(region)
+            one = Region(box, category, numbers[window] == number)
+            pieces = [_moved(piece, box) for piece in shafts(one.mask)] if category == "pole" else [one]
+            regions += [region for region in pieces if is_landmark(region)]
     return regions
+
+
+def _moved(region: Region, into: Box) -> Region:
+    x0, y0, x1, y1 = region.box
+    return Region((x0 + into[0], y0 + into[1], x1 + into[0], y1 + into[1]), region.category, region.mask)
