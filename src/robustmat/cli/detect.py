@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from robustmat.cli.checks import need, output_file
+
 if TYPE_CHECKING:
     from typer._click import Context  # pragma: no cover
 
@@ -35,7 +37,9 @@ app = typer.Typer(
 @app.command()
 def images(
     sources: Annotated[list[Path], typer.Argument(help="Images, folders of images, videos.", show_default=False)],
-    out: Annotated[Path | None, typer.Option(help="Box file; COCO if there are several images.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(callback=output_file, help="Box file; COCO if there are several images.")
+    ] = None,
     picture: Annotated[
         Path | None, typer.Option(help="Draw the boxes here: a file for one image, a folder for several.")
     ] = None,
@@ -58,8 +62,8 @@ def images(
     alone = is_single_image(sources)
     found: dict[str, Sequence[Landmark]] = {}
     sizes: dict[str, tuple[int, int]] = {}
-    for name, frame in frames_of(sources, every):
-        landmarks = loaded.detect(frame)
+    for frame in frames_of(sources, every):
+        name, landmarks = frame.name, loaded.detect(frame)
         height, width = frame.image.shape[:2]
         found[name], sizes[name] = landmarks, (width, height)
         console.print(f"{name}: {_counted(landmarks)}", markup=False, highlight=False)
@@ -87,6 +91,7 @@ def train(
 
     robustmat detect train configs/detector/street-detector.toml --data DATA --out runs/detector
     """
+    need("torch", "onnx", purpose="training a detector")
     import torch
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -128,7 +133,7 @@ def evaluate(
             show_default=False,
         ),
     ],
-    json: Annotated[Path | None, typer.Option(help="Write the report here.")] = None,
+    json: Annotated[Path | None, typer.Option(callback=output_file, help="Write the report here.")] = None,
     detector: Detector = "street-detector",
     labelled: Annotated[
         str, typer.Option(metavar="CATEGORY,...", help="Judge these: the categories that the data labels.")

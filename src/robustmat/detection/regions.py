@@ -28,7 +28,7 @@ class ExtractionConfig(Config):
     inside: float = 0.5
     confidence: dict[str, float] = dict.fromkeys(CATEGORIES, 0.5)  # mean probability of a landmark's pixels
     smallest_inside: int = 6  # pixels; fewer do not make an object of their own
-    shortest_arm: int = 12  # pixels of height; what is less tall is cut off a pole
+    shortest_arm: int = 13  # pixels of height; what is less tall is cut off a pole
     shortest_pole: int = 18  # pixels of height, for a piece of a pole
     longest_gap: int = 13  # pixels between two pieces of one shaft
     gap: float = 0.15  # probability of a pixel in such a gap, at least
@@ -101,8 +101,7 @@ def _nearest(numbers: NDArray[np.int32]) -> NDArray[np.int32]:
 def shafts(mask: Mask, config: ExtractionConfig | None = None) -> list[Region]:
     """The upright bars of a mask of poles [H, W], without the arms of lamps and gantries."""
     config = config or ExtractionConfig()
-    column = np.ones((config.shortest_arm, 1), np.uint8)
-    upright = cv2.morphologyEx(mask.astype(np.uint8), cv2.MORPH_OPEN, column) > 0  # what is less tall is an arm
+    upright = cv2.morphologyEx(mask.astype(np.uint8), cv2.MORPH_OPEN, _column(config.shortest_arm)) > 0
     found = []
     for window, piece in _components(upright):
         region = Region(_box(window), "pole", piece)
@@ -116,8 +115,13 @@ def shafts(mask: Mask, config: ExtractionConfig | None = None) -> list[Region]:
 
 
 def _without_gaps(mask: Mask, possible: Mask, longest: int) -> Mask:
-    closed = cv2.morphologyEx(mask.astype(np.uint8), cv2.MORPH_CLOSE, np.ones((longest, 1), np.uint8)) > 0
+    closed = cv2.morphologyEx(mask.astype(np.uint8), cv2.MORPH_CLOSE, _column(longest)) > 0
     return np.asarray(mask | (closed & possible))
+
+
+def _column(height: int) -> NDArray[np.uint8]:
+    """A kernel of one column; of an odd height, for an even one moves what it opens by a pixel."""
+    return np.ones((2 * (height // 2) + 1, 1), np.uint8)
 
 
 def _split_bar(bar: Mask, config: ExtractionConfig) -> Iterator[tuple[Window, Mask]]:

@@ -54,7 +54,7 @@ def _samples_of(folder: Path, source: SourceConfig) -> list[Sample]:
         return _with_masks(folder, images, source)
     if (folder / source.boxes).is_file():
         boxes = read_coco(folder / source.boxes)
-        return [_boxed(path, boxes[path.name]) for path in images if path.name in boxes]
+        return [_boxed(path, boxes[path.name].landmarks) for path in images if path.name in boxes]
     return []
 
 
