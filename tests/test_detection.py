@@ -223,9 +223,7 @@ def test_each_landmark_is_found_once_and_doubtful_places_do_not_count() -> None:
         ("window", False),
     ]
     report = evaluate_detector(Recited(*found), [truth], ("traffic_sign",))
-    assert report["classes"] == {
-        "traffic_sign": {"ap": 1.0, "precision": 0.5, "recall": 1.0, "n": 1, "detections": 2}
-    }
+    assert report["classes"] == {"traffic_sign": {"ap": 1.0, "precision": 0.5, "recall": 1.0, "n": 1, "detections": 2}}
 
 
 # Files

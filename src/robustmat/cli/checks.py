@@ -26,6 +26,7 @@ EXTRA_OF = {
     "lightning": "train",
     "tensorboard": "train",
     "torchdiffeq": "bench",
+    "torchvision": "faster-rcnn",
 }
 
 

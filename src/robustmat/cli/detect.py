@@ -96,6 +96,7 @@ def train(
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+    from robustmat.config import read_toml
     from robustmat.detection.config import read_training_config
     from robustmat.detection.export import check_parity, write_onnx
     from robustmat.detection.samples import find_samples
@@ -104,15 +105,20 @@ def train(
 
     if threads:
         torch.set_num_threads(threads)
-    settings = read_training_config(config)
     console = Console(soft_wrap=True)
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     with Progress(*columns, console=console) as bar:
-        task = bar.add_task("training", total=settings.steps)
+        task = bar.add_task("training", total=None)
 
         def tell(step: int, steps: int, loss: float) -> None:
             bar.update(task, completed=step, total=steps, description=f"training, loss {loss:.3f}")
 
+        if read_toml(config).get("kind") == "faster-rcnn":
+            from robustmat.detection.faster_rcnn import read_faster_rcnn_config, train_faster_rcnn
+
+            train_faster_rcnn(read_faster_rcnn_config(config), data, out, tell)
+            return
+        settings = read_training_config(config)
         run(settings, data, out, resume=resume, progress=tell)
     write_onnx(out)
     samples = find_samples(settings.sources[0], data)[:4]
@@ -169,6 +175,47 @@ def evaluate(
     console.print(table)
     if json is not None:
         write_json(json, report)
+        console.print(f"wrote {json}", markup=False)
+
+
+@app.command()
+def matches(
+    data: Annotated[list[Path], typer.Argument(help="Data sets made by `prepare`.", show_default=False)],
+    json: Annotated[Path | None, typer.Option(callback=output_file, help="Write the numbers here.")] = None,
+    detector: Detector = "street-detector",
+    checkpoint: Annotated[
+        str, typer.Option(help="The matcher: a shipped name, a checkpoint folder or a run.")
+    ] = "street",
+    pairs: Annotated[int, typer.Option(min=1, help="Frame pairs of each data set.")] = 150,
+    seed: Annotated[int, typer.Option(min=0, help="Draws the frame pairs.")] = 0,
+) -> None:
+    """How many true matches survive when detected landmarks replace the given ones.
+
+    robustmat detect matches D0002 D0005 D0013 --json detected.json
+    """
+    from rich.console import Console
+    from rich.table import Table
+
+    from robustmat.checkpoints.load import load
+    from robustmat.dataset.store import open_dataset
+    from robustmat.detection.registry import load_detector
+    from robustmat.evaluation.detected import evaluate_detected
+    from robustmat.files import write_json
+
+    console = Console(soft_wrap=True)
+    loaded, matcher = load_detector(detector), load(checkpoint)
+    rows = {}
+    for path in data:
+        dataset = open_dataset(path)
+        rows[dataset.name] = evaluate_detected(dataset, loaded, matcher, most_pairs=pairs, seed=seed).to_json()
+    columns = ("possible", "recall_given", "precision_given", "detected_share", "recall", "precision")
+    table = Table("data set", *(name.replace("_", " ") for name in columns), title=loaded.name)
+    for name, row in rows.items():
+        table.add_row(name, str(row["possible"]), *(_number(row[key]) for key in columns[1:]))
+    console.print(table)
+    if json is not None:
+        settings = {"detector": loaded.name, "checkpoint": checkpoint, "pairs": pairs, "seed": seed}
+        write_json(json, {"data": rows, **settings})
         console.print(f"wrote {json}", markup=False)
 
 

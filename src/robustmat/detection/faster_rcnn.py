@@ -6,16 +6,18 @@ The paper trains it with Adam at 2e-4, weight decay 1e-4, 50 epochs, batches of 
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from robustmat.config import Config
+from robustmat.config import Config, parse, read_toml
+from robustmat.detection.config import SourceConfig
 from robustmat.detection.runtime import check_image
+from robustmat.detection.samples import find_samples
 from robustmat.detection.torchvision_ops import import_torchvision
-from robustmat.detection.truth import Truth
+from robustmat.detection.truth import Truth, sample_truth
 from robustmat.detection.weights import FORMAT, VERSION, read_description
 from robustmat.errors import DataError, WeightsError
 from robustmat.files import replacing, write_json
@@ -23,8 +25,10 @@ from robustmat.types import CATEGORIES, Frame, Image, Landmark
 
 
 class FasterRcnnConfig(Config):
-    """The paper's values."""
+    """The paper's values; `kind` tells a configuration file of it from a dense detector's."""
 
+    kind: Literal["faster-rcnn"] = "faster-rcnn"
+    sources: tuple[SourceConfig, ...] = ()
     name: str = "faster-rcnn"
     license: str = "unspecified"
     learning_rate: float = 2e-4
@@ -36,6 +40,10 @@ class FasterRcnnConfig(Config):
     largest_side: int = 1333
     proposals: int = 512  # regions a frame that the second stage learns from
     steps: int | None = None  # stop after so many, for a look or a fair race
+
+
+def read_faster_rcnn_config(path: Path | str) -> FasterRcnnConfig:
+    return parse(FasterRcnnConfig, read_toml(path, "detector configuration"), str(path))
 
 
 def build(config: FasterRcnnConfig) -> Any:
@@ -53,13 +61,18 @@ def build(config: FasterRcnnConfig) -> Any:
 
 def train_faster_rcnn(
     config: FasterRcnnConfig,
-    truths: Sequence[Truth],
+    data: Path | str | Sequence[Truth],
     out: Path | str,
     progress: Callable[[int, int, float], None] | None = None,
 ) -> Path:
-    """Train on frames with known boxes, and write a checkpoint into OUT."""
+    """Train on the configuration's sources below the folder `data`, or on given frames, and write a checkpoint."""
+    if isinstance(data, str | Path):
+        truths = [sample_truth(sample) for source in config.sources for sample in find_samples(source, data)]
+    else:
+        truths = list(data)
+    truths = [truth for truth in truths if truth.landmarks]
     if not truths:
-        raise DataError("Faster R-CNN: no frames to train on")
+        raise DataError("Faster R-CNN: no frames with landmarks to train on; name some in the configuration's sources")
     out = Path(out)
     torch.manual_seed(config.seed)
     network = build(config).train()
