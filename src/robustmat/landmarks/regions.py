@@ -22,6 +22,7 @@ class Region:
     box: Box
     category: str
     mask: NDArray[np.bool_]  # [rows, columns] from the pixel that holds (x0, y0)
+    confidence: float | None = None  # of a detector
 
     @property
     def area(self) -> int:
@@ -47,7 +48,7 @@ def box_regions(landmarks: Iterable[Landmark]) -> list[Region]:
     for it in landmarks:
         x0, y0, x1, y1 = it.box
         shape = (math.ceil(y1) - math.floor(y0), math.ceil(x1) - math.floor(x0))
-        regions.append(Region(it.box, it.category, np.ones(shape, dtype=bool)))
+        regions.append(Region(it.box, it.category, np.ones(shape, dtype=bool), it.confidence))
     return regions
 
 
