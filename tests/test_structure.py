@@ -22,6 +22,7 @@ ROWS = [
     {"checkpoints"},
     {"methods"},
     {"matching"},
+    {"detection"},
     {"simulation"},
     {"models", "dataset", "report"},
     {"features"},

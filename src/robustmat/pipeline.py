@@ -6,6 +6,7 @@
 drive with the one before it. What happens in between is one call per arrow:
 
     landmarks   landmarks.boxes, landmarks.regions      boxes from a box file, or from a label map
+                detection.registry.load_detector        or found in the image
     patches     features.patches.cut_patches            each box grown, cut and squared
     graphs      features.neighborhoods.neighborhoods    the K nearest landmarks of each
     embeddings  models.robustmat.RobustMat.embed        f by vertex diffusion, g by graph diffusion
@@ -15,16 +16,71 @@ drive with the one before it. What happens in between is one call per arrow:
 """
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
 
+from numpy.typing import ArrayLike
+
 from robustmat.checkpoints.load import load
+from robustmat.detection.protocol import LandmarkDetector
+from robustmat.detection.registry import DEFAULT_DETECTOR, load_detector
 from robustmat.geometry.relative_pose import MotionPrior
-from robustmat.landmarks.reading import FrameSequence, read_frame, read_sequence
+from robustmat.landmarks import reading
+from robustmat.landmarks.reading import Boxes, Detect, FrameSequence
 from robustmat.matching.embedded import EmbeddedFrame
 from robustmat.matching.matcher import Matcher
+from robustmat.sources.cameras import CameraLike
 from robustmat.types import Frame, MatchResult
 
 __all__ = ["FrameSequence", "load", "match_frames", "match_sequence", "read_frame", "read_sequence"]
+
+
+Detector = LandmarkDetector | str | Path | None
+
+
+def read_frame(
+    image: Path | str | ArrayLike,
+    boxes: Boxes | None = None,
+    masks: Path | str | ArrayLike | None = None,
+    camera: CameraLike | None = None,
+    *,
+    name: str | None = None,
+    detector: Detector = DEFAULT_DETECTOR,
+) -> Frame:
+    """A frame from an image and its landmarks: given as boxes or as a label map, or else found by a detector.
+
+    Args:
+        image, boxes, masks, camera, name: as `robustmat.landmarks.reading.read_frame` takes them.
+        detector: who finds the landmarks where neither boxes nor masks are given: a detector, its name or the folder
+            of its checkpoint; None refuses such a frame.
+    """
+    detect = None if boxes is not None or masks is not None else _detect(detector)
+    return reading.read_frame(image, boxes, masks, camera, name=name, detect=detect)
+
+
+def read_sequence(
+    source: Path | str,
+    boxes: Path | str | None = None,
+    masks: Path | str | None = None,
+    camera: CameraLike | None = None,
+    *,
+    every: int = 1,
+    detector: Detector = DEFAULT_DETECTOR,
+) -> FrameSequence:
+    """The frames of a folder of images or of a video; `detector` as for `read_frame`, the rest as for `reading`."""
+    detect = None if boxes is not None or masks is not None else _detect(detector)
+    return reading.read_sequence(source, boxes, masks, camera, every=every, detect=detect)
+
+
+@lru_cache(maxsize=2)
+def _loaded(detector: str | Path) -> LandmarkDetector:
+    return load_detector(detector)
+
+
+def _detect(detector: Detector) -> Detect | None:
+    if detector is None:
+        return None
+    return (_loaded(detector) if isinstance(detector, str | Path) else detector).detect
 
 
 def match_frames(

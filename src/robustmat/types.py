@@ -28,13 +28,15 @@ class Landmark:
     """One street object as one frame sees it.
 
     `identity` says which object of the world it is and `position` where that stands in world metres;
-    both are known only where LiDAR or a map told.
+    both are known only where LiDAR or a map told. `confidence` is a detector's, in 0..1; None where a person or a
+    label map says that it is there.
     """
 
     box: Box
     category: str
     identity: int | None = None
     position: tuple[float, float, float] | None = None
+    confidence: float | None = None
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from robustmat import __version__
-from robustmat.cli import bench, export, inspect, prepare
+from robustmat.cli import bench, detect, export, inspect, prepare
 from robustmat.cli.checks import explain
 from robustmat.cli.demo import demo
 from robustmat.cli.evaluate import evaluate
@@ -35,6 +35,7 @@ USE, DATA, LABORATORY = "Match", "Data", "Train and measure"
 app.command(rich_help_panel=USE)(demo)
 app.command(rich_help_panel=USE)(match)
 app.command(rich_help_panel=USE)(serve)
+app.add_typer(detect.app, name="detect", rich_help_panel=USE)
 app.command(rich_help_panel=USE)(models)
 app.command(rich_help_panel=DATA)(simulate)
 app.add_typer(prepare.app, name="prepare", rich_help_panel=DATA)

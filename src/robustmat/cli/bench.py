@@ -46,6 +46,30 @@ def prepare(
 
 
 @app.command()
+def detect(
+    detector: Annotated[str, typer.Option(metavar="NAME|PATH", help="A name, or a checkpoint's folder.")] = (
+        "street-detector"
+    ),
+    frames: Annotated[int, typer.Option(min=1, help="Simulated frames of 1242 x 375 pixels.")] = 5,
+    repeats: Annotated[int, typer.Option(min=1, help="Of each frame.")] = 3,
+    json: Json = None,
+) -> None:
+    """Seconds a frame of a detector, on all cores."""
+    from robustmat.bench.detection import bench_detect
+    from robustmat.detection.registry import load_detector
+    from robustmat.files import write_json
+
+    found = bench_detect(load_detector(detector), frames, repeats)
+    typer.echo(
+        f"{found.detector}, {found.width} x {found.height}: {1000 * found.wall:.0f} ms a frame "
+        f"({1000 * found.processor:.0f} ms of processor time)"
+    )
+    if json is not None:
+        write_json(json, found.to_json())
+        typer.echo(f"wrote {json}")
+
+
+@app.command()
 def simulate(
     frames: Frames = "50,100,200",
     seed: Seed = 0,

@@ -29,6 +29,7 @@ EXTRA_OF = {
     "fastapi": "web",
     "uvicorn": "web",
     "python_multipart": "web",
+    "torchvision": "faster-rcnn",
 }
 
 

@@ -58,6 +58,18 @@ def match(
         Path | None,
         typer.Option(rich_help_panel=LANDMARKS, help="Or a folder of label maps named like the images."),
     ] = None,
+    detector: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME|PATH",
+            rich_help_panel=LANDMARKS,
+            help="Who finds the landmarks where neither boxes nor masks are given: a name, or a checkpoint's folder.",
+        ),
+    ] = "street-detector",
+    no_detector: Annotated[
+        bool,
+        typer.Option("--no-detector", rich_help_panel=LANDMARKS, help="Refuse images without boxes and masks."),
+    ] = False,
     camera: Annotated[
         str | None,
         typer.Option(
@@ -157,7 +169,11 @@ def match(
 ) -> None:
     """Match the landmarks of two frames, or of each two consecutive frames of a drive.
 
-    Two images with their boxes, and a picture of the result:
+    Two images, whose landmarks are detected, and a picture of the result:
+
+        robustmat match a.jpg b.jpg --picture matches.png
+
+    The same with boxes of your own:
 
         robustmat match a.png b.png --boxes-a a.json --boxes-b b.json --picture matches.png
 
@@ -196,16 +212,20 @@ def match(
     }
     if precision is not None and min_probability is not None:
         raise InputError("--precision and --min-probability both say which matches are returned: give one of them")
+    finder = None if no_detector else detector
     decision: dict[str, Any] = {"min_probability": min_probability, "threshold": threshold}
     if b is not None:
         decision["motion"] = read_motion(motion) if motion else None
-        frames = read_frame(a, boxes_a, masks_a, camera), read_frame(b, boxes_b, masks_b, camera)
+        frames = (
+            read_frame(a, boxes_a, masks_a, camera, detector=finder),
+            read_frame(b, boxes_b, masks_b, camera, detector=finder),
+        )
         matcher = load(checkpoint, **options)
         if precision is not None:
             decision["min_probability"] = matcher.min_probability_for(precision)
         _match_two(frames, matcher, decision, json, picture)
     else:
-        sequence = read_sequence(a, boxes, masks, camera, every=every)
+        sequence = read_sequence(a, boxes, masks, camera, every=every, detector=finder)
         matcher = load(checkpoint, **options)
         if precision is not None:
             decision["min_probability"] = matcher.min_probability_for(precision)

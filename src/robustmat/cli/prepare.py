@@ -54,6 +54,10 @@ CopyImages = Annotated[bool, typer.Option(help="Copy the images into the data se
 RefinePoses = Annotated[
     bool, typer.Option(help="Refine the poses by registering each LiDAR scan to the map of those before it.")
 ]
+Detector = Annotated[
+    str, typer.Option(metavar="NAME|PATH", help="Who finds the landmarks of a drive without label maps and boxes.")
+]
+NoDetector = Annotated[bool, typer.Option("--no-detector", help="Refuse a drive without label maps and boxes.")]
 RectifyTo = Annotated[
     Path | None,
     typer.Option(
@@ -75,6 +79,8 @@ def prepare_drive(
     copy_images: CopyImages = False,
     name: Name = None,
     world: World = None,
+    detector: Detector = "street-detector",
+    no_detector: NoDetector = False,
     rectify_to: RectifyTo = None,
 ) -> None:
     """What every reader's verb does with its drive; these options are added to the reader's own."""
@@ -85,7 +91,9 @@ def prepare_drive(
     elif out is None:
         raise InputError("say where the data set goes with --out, or write rectified images with --rectify-to")
     else:
-        _prepare(_renamed(drive, name, world), out, corrections, copy_images, refine_poses)
+        drive = _renamed(drive, name, world)
+        drive = drive if no_detector else _with_landmarks(drive, detector)
+        _prepare(drive, out, corrections, copy_images, refine_poses)
 
 
 def verb_of(open_drive: "Callable[..., Drive]") -> Callable[..., None]:
@@ -194,6 +202,18 @@ def _prepare(drive: "Drive", out: Path, corrections_path: Path | None, copy_imag
         progress=lambda frames, what: track(frames, what, console=console),
     )
     _say_what_is_there(path)
+
+
+def _with_landmarks(drive: "Drive", detector: str) -> "Drive":
+    """The drive itself, or with a detector's boxes where it has neither label maps nor boxes."""
+    from robustmat.detection.drives import has_labels, with_detections
+    from robustmat.detection.registry import load_detector
+
+    if has_labels(drive):
+        return drive
+    loaded = load_detector(detector)
+    typer.echo(f"{drive.name} has neither label maps nor boxes: {loaded.name} looks for landmarks", err=True)
+    return with_detections(drive, loaded)
 
 
 def _say_what_is_there(path: Path) -> None:

@@ -128,7 +128,7 @@ def find_landmarks(frame: Frame, reference: ReferenceMap | None, config: Landmar
         points = visible_points(reference, frame.camera, frame.T_world_camera, config.positions)
         positions = locate(regions, points, config)
     return [
-        (Landmark(region.box, region.category, position=position), region.area)
+        (Landmark(region.box, region.category, position=position, confidence=region.confidence), region.area)
         for region, position in zip(regions, positions, strict=True)
     ]
 

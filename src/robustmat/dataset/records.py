@@ -38,6 +38,7 @@ class LandmarkRecord(_Strict):
     category: Literal["traffic_sign", "traffic_light", "pole", "window"]
     identity: Annotated[int, Field(ge=0)] | None = None
     position: Vector | None = None
+    confidence: Annotated[float, Field(ge=0, le=1)] | None = None  # of a detector
 
 
 class FrameRecord(_Strict):
@@ -71,6 +72,7 @@ def frame_to_json(frame: Frame, image: str) -> dict[str, Any]:
                 "identity": it.identity,
                 "position": _rounded(it.position),
             }
+            | ({} if it.confidence is None else {"confidence": it.confidence})
             for it in frame.landmarks
         ],
     }
@@ -121,7 +123,9 @@ def record_to_frame(record: FrameRecord, folder: Path, where: str) -> Frame:
     return Frame(
         name=record.name,
         load_image=partial(_read_unchanged, image_path, width, height),
-        landmarks=tuple(Landmark(it.box, it.category, it.identity, it.position) for it in record.landmarks),
+        landmarks=tuple(
+            Landmark(it.box, it.category, it.identity, it.position, it.confidence) for it in record.landmarks
+        ),
         camera=None if record.camera is None else Camera(np.array(record.camera), width, height),
         T_world_camera=pose,
         time=record.time,

@@ -116,11 +116,11 @@ def _listed(transform: Array | None) -> Any:
 
 
 def _plain(found: Found) -> list[Any]:
-    return [[it.box, it.category, it.position, area] for it, area in found]
+    return [[it.box, it.category, it.position, area, it.confidence] for it, area in found]
 
 
 def _landmarks(rows: list[Any]) -> Found:
     return [
-        (Landmark(tuple(box), category, position=None if position is None else tuple(position)), area)
-        for box, category, position, area in rows
+        (Landmark(tuple(box), category, None, None if position is None else tuple(position), confidence), area)
+        for box, category, position, area, confidence in rows
     ]

@@ -19,6 +19,7 @@ from robustmat.sources.video import is_video, open_video
 from robustmat.types import Frame, Image, InMemory, Landmark, to_rgb
 
 Boxes = Path | str | Iterable[BoxLike]
+Detect = Callable[[Frame], tuple[Landmark, ...]]  # finds the landmarks of a frame
 
 
 def read_frame(
@@ -28,6 +29,7 @@ def read_frame(
     camera: CameraLike | None = None,
     *,
     name: str | None = None,
+    detect: Detect | None = None,
 ) -> Frame:
     """A frame from an image and its landmarks, which are given as boxes or as a label map.
 
@@ -41,6 +43,7 @@ def read_frame(
         camera: a `Camera`, a 3x3 matrix, (fx, fy, cx, cy), or a file such as camera.json. Without it a usual field
             of view is assumed.
         name: the frame's name in results; by default the file's.
+        detect: finds the landmarks where neither boxes nor masks are given.
 
     >>> pixels = np.zeros((120, 160), np.uint8)
     >>> frame = read_frame(pixels, boxes=[((10, 20, 30, 90), "pole")], camera=(140, 140, 80, 60), name="front")
@@ -64,10 +67,12 @@ def read_frame(
         landmarks = _from_boxes(boxes, name, width, height, where)
     elif masks is not None:
         landmarks = check_landmarks(_from_mask(masks, width, height, where), width, height)
+    elif detect is not None:
+        landmarks = check_landmarks(detect(Frame(name, InMemory(load_image()))), width, height)
     else:
         raise InputError(
-            f"no landmarks for {where}: give its boxes (--boxes-a, --boxes-b) or a label map (--masks-a, --masks-b); "
-            "there is no built-in detector"
+            f"no landmarks for {where}: give its boxes (--boxes-a, --boxes-b) or a label map (--masks-a, --masks-b), "
+            "or let a detector find them (without --no-detector)"
         )
     return Frame(name, load_image, landmarks, None if camera is None else to_camera(camera, width, height, where))
 
@@ -124,6 +129,7 @@ def read_sequence(
     camera: CameraLike | None = None,
     *,
     every: int = 1,
+    detect: Detect | None = None,
 ) -> FrameSequence:
     """The frames of a folder of images, in the order of their names, or of a video.
 
@@ -134,6 +140,7 @@ def read_sequence(
         masks: a folder of label maps named like the images, `.png`.
         camera: as for `read_frame`; one for all frames.
         every: 1 takes every frame, 5 every fifth.
+        detect: finds the landmarks of each frame where neither boxes nor masks are given.
     """
     source = Path(source)
     if every < 1:
@@ -141,12 +148,12 @@ def read_sequence(
     if boxes is not None and masks is not None:
         raise InputError(f"{source}: give boxes or masks, not both")
     if source.is_dir():
-        return _folder(source, boxes, masks, camera, every)
+        return _folder(source, boxes, masks, camera, every, detect)
     if not source.exists():
         raise InputError(f"not found: {source}; expected a folder of images or a video")
     if not is_video(source):
         raise InputError(f"{source} is neither a folder nor a video; to match two images, give both")
-    landmarks = _landmark_files(source, boxes, masks)
+    landmarks = _landmark_files(source, boxes, masks, detect)
     video = open_video(source)
     names = [_video_name(number) for number in range(0, video.frames, every)]
     landmarks.check(names)
@@ -154,7 +161,12 @@ def read_sequence(
 
 
 def _folder(
-    source: Path, boxes: Path | str | None, masks: Path | str | None, camera: CameraLike | None, every: int
+    source: Path,
+    boxes: Path | str | None,
+    masks: Path | str | None,
+    camera: CameraLike | None,
+    every: int,
+    detect: Detect | None,
 ) -> FrameSequence:
     folder = source
     if (source / "images").is_dir():
@@ -164,7 +176,7 @@ def _folder(
             masks = _first_there(source / "masks") if boxes is None else None
         camera = camera if camera is not None else _first_there(source / "camera.json", source / "intrinsics.txt")
     images = list(named_files(folder, READABLE, "images").values())[::every]
-    landmarks = _landmark_files(source, boxes, masks)
+    landmarks = _landmark_files(source, boxes, masks, detect)
     landmarks.check([path.name for path in images])
     return FrameSequence(source.name, len(images), partial(_folder_frames, images, landmarks, camera))
 
@@ -173,12 +185,12 @@ def _first_there(*paths: Path) -> Path | None:
     return next((path for path in paths if path.exists()), None)
 
 
-def _folder_frames(images: list[Path], landmarks: "_LandmarkFiles", camera: CameraLike | None) -> Iterator[Frame]:
+def _folder_frames(images: list[Path], landmarks: "_Landmarks", camera: CameraLike | None) -> Iterator[Frame]:
     for path in images:
         yield read_frame(path, camera=camera, **landmarks.of(path.name, partial(image_size, path)))
 
 
-def _video_frames(source: Path, landmarks: "_LandmarkFiles", camera: CameraLike | None, every: int) -> Iterator[Frame]:
+def _video_frames(source: Path, landmarks: "_Landmarks", camera: CameraLike | None, every: int) -> Iterator[Frame]:
     for number, pixels in open_video(source).images(every):
         name = _video_name(number)
         size = pixels.shape[1], pixels.shape[0]
@@ -226,7 +238,25 @@ class _LandmarkFiles:
         return coco[name] if name in coco else coco[find_coco_image(list(coco), self.path, name)]
 
 
-def _landmark_files(source: Path, boxes: Path | str | None, masks: Path | str | None) -> _LandmarkFiles:
+@dataclass(frozen=True)
+class _DetectedLandmarks:
+    """No files: a detector looks at each frame."""
+
+    detect: Detect
+
+    def check(self, names: list[str]) -> None:
+        """Any frame will do."""
+
+    def of(self, name: str, size: Callable[[], tuple[int, ...]]) -> dict[str, Any]:
+        return {"detect": self.detect}
+
+
+_Landmarks = _LandmarkFiles | _DetectedLandmarks
+
+
+def _landmark_files(
+    source: Path, boxes: Path | str | None, masks: Path | str | None, detect: Detect | None
+) -> _Landmarks:
     if boxes is not None:
         path = Path(boxes)
         if path.is_dir():
@@ -237,7 +267,9 @@ def _landmark_files(source: Path, boxes: Path | str | None, masks: Path | str | 
         if not path.is_dir():
             raise InputError(f"masks: expected a folder of label maps named like the images: {path}")
         return _LandmarkFiles(path, "masks", None, named_files(path, (".png",), "masks"))
+    if detect is not None:
+        return _DetectedLandmarks(detect)
     raise InputError(
         f"no landmarks for {source}: give --boxes (a COCO file or a folder of box files) or --masks (a folder of label "
-        "maps), named like the images; there is no built-in detector"
+        "maps), named like the images, or let a detector find them (without --no-detector)"
     )

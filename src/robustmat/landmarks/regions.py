@@ -22,6 +22,7 @@ class Region:
     box: Box
     category: str
     mask: NDArray[np.bool_]  # [rows, columns] from the pixel that holds (x0, y0)
+    confidence: float | None = None  # of a detector
 
     @property
     def area(self) -> int:
@@ -36,7 +37,7 @@ def find_regions(semantics: NDArray[np.uint8], config: RegionConfig = DEFAULT.re
         for properties in measure.regionprops(components):  # type: ignore[no-untyped-call]
             y0, x0, y1, x1 = properties.bbox
             region = Region((float(x0), float(y0), float(x1), float(y1)), category, properties.image)
-            if _is_large_enough(region, config) and _is_one_object(region, config):
+            if is_landmark(region, config):
                 regions.append(region)
     return regions
 
@@ -47,8 +48,13 @@ def box_regions(landmarks: Iterable[Landmark]) -> list[Region]:
     for it in landmarks:
         x0, y0, x1, y1 = it.box
         shape = (math.ceil(y1) - math.floor(y0), math.ceil(x1) - math.floor(x0))
-        regions.append(Region(it.box, it.category, np.ones(shape, dtype=bool)))
+        regions.append(Region(it.box, it.category, np.ones(shape, dtype=bool), it.confidence))
     return regions
+
+
+def is_landmark(region: Region, config: RegionConfig = DEFAULT.regions) -> bool:
+    """Whether a region is large enough to show something, and one object by its outline."""
+    return _is_large_enough(region, config) and _is_one_object(region, config)
 
 
 def _is_large_enough(region: Region, config: RegionConfig) -> bool:

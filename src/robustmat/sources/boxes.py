@@ -151,7 +151,8 @@ def _read_entry(entry: Any, where: str) -> Landmark:
     if not isinstance(entry, Mapping) or not {"box", "category"} <= entry.keys():
         raise InputError(f"{where}: needs the keys 'box' and 'category'; found {_shown(entry)}")
     box = _four_numbers(entry["box"], where, "box", "[x0, y0, x1, y1]")
-    return Landmark(box, check_category(entry["category"], where))
+    category = check_category(entry["category"], where)
+    return Landmark(box, category, confidence=_confidence(entry, "confidence", where))
 
 
 @dataclass(frozen=True)
@@ -228,7 +229,8 @@ def _coco_landmarks(annotations: _Numbered, names: Mapping[Any, Any], path: Path
             raise InputError(f"{where}: category_id {annotation['category_id']} is not among the categories")
         x, y, width, height = _four_numbers(annotation["bbox"], where, "bbox", "[x, y, width, height]")
         category = check_category(names[annotation["category_id"]], where)
-        landmarks.append(Landmark((x, y, x + width, y + height), category))
+        confidence = _confidence(annotation, "score", where)
+        landmarks.append(Landmark((x, y, x + width, y + height), category, confidence=confidence))
     return tuple(landmarks)
 
 
@@ -256,6 +258,16 @@ def _four_numbers(value: Any, where: str, key: str, meaning: str) -> Box:
     if not numbers or len(listed) != 4:
         raise InputError(f"{where}: '{key}' must be four numbers {meaning}; found {_shown(value)}")
     return (float(listed[0]), float(listed[1]), float(listed[2]), float(listed[3]))
+
+
+def _confidence(entry: Mapping[str, Any], key: str, where: str) -> float | None:
+    """A detector's confidence, where the file has one."""
+    value = entry.get(key)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise InputError(f"{where}: '{key}' must be a number from 0 to 1; found {_shown(value)}")
+    return float(value)
 
 
 def _shown(value: Any) -> str:

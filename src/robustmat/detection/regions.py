@@ -1,0 +1,173 @@
+"""Probability maps to landmarks: connected pixels of one category, taken apart where several objects touch.
+
+Signs, lights and windows that touch are told apart by their insides, which do not. Poles have no inside: a pole's
+landmark is its shaft. Arms are cut off, gaps are closed where the network is not sure of the contrary, and poles that
+join or cross are cut where their pixels stop being one upright bar.
+"""
+
+from collections.abc import Iterator
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from robustmat.config import Config
+from robustmat.detection.labels import INSIDE
+from robustmat.landmarks.config import DEFAULT, RegionConfig
+from robustmat.landmarks.regions import Region, is_landmark
+from robustmat.types import CATEGORIES, Landmark
+
+Mask = NDArray[np.bool_]
+Probabilities = NDArray[np.float32]
+
+
+class ExtractionConfig(Config):
+    """How sure the network must be of a pixel, and of a landmark."""
+
+    covered: dict[str, float] = dict.fromkeys(CATEGORIES, 0.4)  # probability of a pixel
+    inside: float = 0.5
+    confidence: dict[str, float] = dict.fromkeys(CATEGORIES, 0.5)  # mean probability of a landmark's pixels
+    smallest_inside: int = 6  # pixels; fewer do not make an object of their own
+    shortest_arm: int = 13  # pixels of height; what is less tall is cut off a pole
+    shortest_pole: int = 18  # pixels of height, for a piece of a pole
+    longest_gap: int = 13  # pixels between two pieces of one shaft
+    gap: float = 0.15  # probability of a pixel in such a gap, at least
+    regions: RegionConfig = DEFAULT.regions
+
+
+def extract_landmarks(probabilities: Probabilities, config: ExtractionConfig | None = None) -> tuple[Landmark, ...]:
+    """Landmarks of probabilities [CHANNELS, H, W], ordered by category and confidence."""
+    config = config or ExtractionConfig()
+    categories = probabilities[:INSIDE]
+    strongest = categories.max(axis=0)
+    inside = probabilities[INSIDE] > config.inside
+    found: list[Landmark] = []
+    for number, category in enumerate(CATEGORIES):
+        plane = categories[number]
+        mask = (plane >= config.covered[category]) & (plane >= strongest)
+        if category == "pole":
+            regions = shafts(_without_gaps(mask, plane >= config.gap, config.longest_gap), config)
+        else:
+            pieces = _objects(mask, inside & mask, config)
+            regions = [Region(_box(window), category, piece) for window, piece in pieces]
+        landmarks = [
+            Landmark(region.box, category, confidence=confidence)
+            for region in regions
+            if is_landmark(region, config.regions)
+            and (confidence := _confidence(plane, region)) >= config.confidence[category]
+        ]
+        found += sorted(landmarks, key=lambda landmark: (-(landmark.confidence or 0.0), landmark.box))
+    return tuple(found)
+
+
+Window = tuple[int, int, int, int]  # left, top, width, height
+
+
+def _components(mask: Mask) -> Iterator[tuple[Window, Mask]]:
+    """Connected pixels, each with its bounding window."""
+    count, numbers, stats, _ = cv2.connectedComponentsWithStats(mask.astype(np.uint8), connectivity=8)
+    for number in range(1, count):
+        left, top, width, height, area = (int(value) for value in stats[number])
+        if area > 0:
+            yield (left, top, width, height), numbers[top : top + height, left : left + width] == number
+
+
+def _objects(mask: Mask, inside: Mask, config: ExtractionConfig) -> Iterator[tuple[Window, Mask]]:
+    """Connected pixels, divided among the insides in them."""
+    for window, piece in _components(mask):
+        left, top, width, height = window
+        cores = inside[top : top + height, left : left + width] & piece
+        count, numbers, stats, _ = cv2.connectedComponentsWithStats(cores.astype(np.uint8), connectivity=8)
+        large = [n for n in range(1, count) if stats[n, cv2.CC_STAT_AREA] >= config.smallest_inside]
+        if len(large) < 2:
+            yield window, piece
+            continue
+        keep = np.isin(numbers, large)
+        nearest = _nearest(np.where(keep, numbers, 0))
+        for number in large:
+            yield from _shifted(_components(piece & (nearest == number)), left, top)
+
+
+def _nearest(numbers: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Each pixel's nearest numbered pixel's number."""
+    _, cells = cv2.distanceTransformWithLabels(
+        (numbers == 0).astype(np.uint8), cv2.DIST_L2, 5, labelType=cv2.DIST_LABEL_PIXEL
+    )
+    names = np.zeros(int(cells.max()) + 1, np.int32)
+    names[cells[numbers > 0]] = numbers[numbers > 0]
+    return np.asarray(names[cells], np.int32)
+
+
+def shafts(mask: Mask, config: ExtractionConfig | None = None) -> list[Region]:
+    """The upright bars of a mask of poles [H, W], without the arms of lamps and gantries."""
+    config = config or ExtractionConfig()
+    upright = cv2.morphologyEx(mask.astype(np.uint8), cv2.MORPH_OPEN, _column(config.shortest_arm)) > 0
+    found = []
+    for window, piece in _components(upright):
+        region = Region(_box(window), "pole", piece)
+        if is_landmark(region, config.regions):
+            found.append(region)
+            continue
+        if window[3] >= config.shortest_pole:
+            parts = _shifted(_split_bar(piece, config), window[0], window[1])
+            found += [Region(_box(inner), "pole", bar) for inner, bar in parts]
+    return found
+
+
+def _without_gaps(mask: Mask, possible: Mask, longest: int) -> Mask:
+    closed = cv2.morphologyEx(mask.astype(np.uint8), cv2.MORPH_CLOSE, _column(longest)) > 0
+    return np.asarray(mask | (closed & possible))
+
+
+def _column(height: int) -> NDArray[np.uint8]:
+    """A kernel of one column; of an odd height, for an even one moves what it opens by a pixel."""
+    return np.ones((2 * (height // 2) + 1, 1), np.uint8)
+
+
+def _split_bar(bar: Mask, config: ExtractionConfig) -> Iterator[tuple[Window, Mask]]:
+    """Follow the runs of pixels from row to row; where runs join or part, a new piece begins."""
+    pieces: list[Mask] = []
+    open_pieces: list[tuple[Mask, int, int]] = []  # a piece and its run in the row before
+    for y in range(len(bar)):
+        edges = np.diff(np.concatenate([[0], bar[y].astype(np.int8), [0]]))
+        runs = list(zip(np.flatnonzero(edges == 1), np.flatnonzero(edges == -1), strict=True))
+        touching = [[k for k, (_, a, b) in enumerate(open_pieces) if a < end and start < b] for start, end in runs]
+        shared = {k for ks in touching for k in ks if sum(k in other for other in touching) > 1}
+        following: list[tuple[Mask, int, int]] = []
+        for (start, end), ks in zip(runs, touching, strict=True):
+            fits = len(ks) == 1 and ks[0] not in shared and _alike(open_pieces[ks[0]], int(start), int(end))
+            if fits:
+                piece = open_pieces[ks[0]][0]
+            else:
+                piece = np.zeros_like(bar)
+                pieces.append(piece)
+            piece[y, start:end] = True
+            following.append((piece, int(start), int(end)))
+        open_pieces = following
+    for piece in pieces:
+        for window, part in _components(piece):
+            if window[3] >= config.shortest_pole:
+                yield window, part
+
+
+def _alike(piece: tuple[Mask, int, int], start: int, end: int) -> bool:
+    """Whether a run is about as wide as the one above it."""
+    _, before, after = piece
+    return max(end - start, after - before) <= 2 * min(end - start, after - before) + 2
+
+
+def _shifted(
+    pieces: "Iterator[tuple[Window, Mask]] | list[tuple[Window, Mask]]", left: int, top: int
+) -> Iterator[tuple[Window, Mask]]:
+    for (x, y, width, height), piece in pieces:
+        yield (x + left, y + top, width, height), piece
+
+
+def _box(window: Window) -> tuple[float, float, float, float]:
+    left, top, width, height = window
+    return float(left), float(top), float(left + width), float(top + height)
+
+
+def _confidence(plane: Probabilities, region: Region) -> float:
+    x0, y0, x1, y1 = (int(value) for value in region.box)
+    return round(float(plane[y0:y1, x0:x1][region.mask].mean()), 4)

@@ -1,0 +1,89 @@
+"""The dense detector at work: onnxruntime, numpy and OpenCV; torch is neither needed nor imported."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from robustmat.config import parse
+from robustmat.detection.regions import ExtractionConfig, Probabilities, extract_landmarks
+from robustmat.detection.weights import read_description
+from robustmat.errors import InputError, WeightsError
+from robustmat.types import Frame, Image, Landmark
+
+CELL = 16  # the network halves its image four times
+MOST_PIXELS = 1_300_000  # larger images are shrunk first: about 1,300 x 1,000, more than KITTI's and CamVid's
+
+
+class DenseLandmarkDetector:
+    """A folder with `model.onnx` and `model.json`, as a detector.
+
+    Args:
+        folder: a checkpoint that `robustmat detect train` wrote.
+        extraction: how sure to be; the checkpoint's own values unless given.
+        threads: of onnxruntime; as many as there are cores, unless given.
+    """
+
+    def __init__(
+        self, folder: Path | str, *, extraction: ExtractionConfig | None = None, threads: int | None = None
+    ) -> None:
+        import onnxruntime
+
+        self.folder = Path(folder)
+        description = read_description(folder)
+        self.name = str(description["name"])
+        self.license = str(description["license"])
+        own = parse(ExtractionConfig, description.get("extraction", {}), str(self.folder / "model.json"))
+        self.extraction = extraction or own
+        path = self.folder / "model.onnx"
+        if not path.is_file():
+            raise WeightsError(f"{self.folder} has no model.onnx: write it with `robustmat detect export {folder}`")
+        options = onnxruntime.SessionOptions()
+        if threads is not None:
+            options.intra_op_num_threads = threads
+        self._session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+    def detect(self, frame: Frame) -> tuple[Landmark, ...]:
+        image = frame.image
+        check_image(image, frame.name)
+        probabilities, scale = self.probabilities(image)
+        found = extract_landmarks(probabilities, self.extraction)
+        height, width = image.shape[:2]
+        return tuple(replace(landmark, box=_grown(landmark.box, scale, width, height)) for landmark in found)
+
+    def probabilities(self, image: Image) -> tuple[Probabilities, float]:
+        """Probabilities [CHANNELS, H, W] of the image as the network sees it, and that image's scale."""
+        shown, scale = shrink(image)
+        height, width = shown.shape[:2]
+        rows, columns = -height % CELL, -width % CELL
+        padded = cv2.copyMakeBorder(shown, 0, rows, 0, columns, cv2.BORDER_REPLICATE)
+        halves = self._session.run(None, {"image": padded[None]})[0][0]  # [CHANNELS, rows / 2, columns / 2]
+        full = (padded.shape[1], padded.shape[0])
+        planes = [cv2.resize(plane, full, interpolation=cv2.INTER_LINEAR)[:height, :width] for plane in halves]
+        return np.stack(planes), scale
+
+
+def check_image(image: NDArray[np.uint8], name: str) -> None:
+    if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8 or image.size == 0:
+        raise InputError(f"image {name} must be uint8 [height, width, 3], found {image.dtype} {image.shape}")
+
+
+def shrink(image: Image, most: int = MOST_PIXELS) -> tuple[Image, float]:
+    """The image with at most so many pixels, and its scale."""
+    height, width = image.shape[:2]
+    if height * width <= most:
+        return image, 1.0
+    scale = float(np.sqrt(most / (height * width)))
+    size = (max(round(width * scale), 1), max(round(height * scale), 1))
+    return np.asarray(cv2.resize(image, size, interpolation=cv2.INTER_AREA), np.uint8), scale
+
+
+def _grown(
+    box: tuple[float, float, float, float], scale: float, width: int, height: int
+) -> tuple[float, float, float, float]:
+    if scale == 1.0:
+        return box
+    x0, y0, x1, y1 = (round(value / scale, 1) for value in box)
+    return max(x0, 0.0), max(y0, 0.0), min(x1, float(width)), min(y1, float(height))
