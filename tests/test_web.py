@@ -26,6 +26,7 @@ from fastapi.testclient import TestClient
 from robustmat.cli.serve import check_token, is_local, listen
 from robustmat.matching.combine import Combination
 from robustmat.matching.combined import CombinedMatcher
+from robustmat.types import CATEGORIES
 from robustmat.web import explain as explaining
 from robustmat.web import uploads
 from robustmat.web.app import create_app
@@ -217,12 +218,14 @@ def test_a_coco_file_becomes_plain_boxes(client: TestClient) -> None:
     assert answer.json()["landmarks"] == [{"box": [10.0, 20.0, 40.0, 60.0], "category": "traffic_sign"}]
 
 
-def test_without_a_detector_the_answer_says_what_to_do(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("robustmat.web.detection.detector_name", lambda: None)
-    assert "no detector installed" in problem(client.post("/api/detect", files={"image": ("x.png", png(40, 30))}), 501)
+def test_landmarks_are_detected_where_no_boxes_are_given(client: TestClient) -> None:
     parts = sample_frames()
+    detected = client.post("/api/detect", files={"image": parts["a"]}).json()["landmarks"]
+    assert detected
+    assert all(mark["category"] in CATEGORIES and 0 < mark["confidence"] <= 1 for mark in detected)
+    assert client.post("/api/detect", files={"image": ("x.png", png(40, 30))}).json()["landmarks"] == []
     del parts["boxes_b"]
-    assert "evening-b.jpg" in problem(client.post("/api/match", files=parts), 501)
+    assert client.post("/api/match", files=parts).json()["b"]["landmarks"]
 
 
 def test_a_map_answers_where_a_frame_was_taken(client: TestClient, models: Models) -> None:
