@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from robustmat import __version__
-from robustmat.cli import bench, export, inspect, prepare
+from robustmat.cli import bench, export, inspect, map, prepare
 from robustmat.cli.checks import explain
 from robustmat.cli.demo import demo
 from robustmat.cli.evaluate import evaluate
@@ -33,6 +33,7 @@ app = typer.Typer(
 USE, DATA, LABORATORY = "Match", "Data", "Train and measure"
 app.command(rich_help_panel=USE)(demo)
 app.command(rich_help_panel=USE)(match)
+app.add_typer(map.app, name="map", rich_help_panel=USE)
 app.command(rich_help_panel=USE)(models)
 app.command(rich_help_panel=DATA)(simulate)
 app.add_typer(prepare.app, name="prepare", rich_help_panel=DATA)

@@ -26,6 +26,9 @@ EXTRA_OF = {
     "lightning": "train",
     "tensorboard": "train",
     "torchdiffeq": "bench",
+    "lancedb": "map",
+    "plotly": "map",
+    "distributed": "cluster",
 }
 
 
