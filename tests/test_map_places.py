@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from map_world import CAMERA, IdentityMatcher, drive, pose_at, see, street
 
+from map_world import CAMERA, IdentityMatcher, drive, pose_at, see, street
 from robustmat.errors import InputError
 from robustmat.mapping.build import build_map
 from robustmat.mapping.filtering import DriveFilter
@@ -100,7 +100,9 @@ def test_wrong_matches_do_not_move_the_pose() -> None:
     key, truth = pose_at(20.0), pose_at(23.0, right=1.0, yaw=0.05)
     there, here = see(things, key, "key"), see(things, truth, "here")
     by_identity = {mark.identity: mark for mark in there.landmarks}
-    seen = [(i, mark, by_identity[mark.identity]) for i, mark in enumerate(here.landmarks) if mark.identity in by_identity]
+    seen = [
+        (i, mark, by_identity[mark.identity]) for i, mark in enumerate(here.landmarks) if mark.identity in by_identity
+    ]
     wrong = [(i, mark, there.landmarks[-1 - n]) for n, (i, mark, _) in enumerate(seen[:3])]
     found = estimate_pose(observe([*wrong, *seen[3:]], key, CAMERA, CAMERA), CAMERA, ground_prior(key))
     assert found is not None
@@ -198,5 +200,5 @@ def test_a_map_is_drawn_flat_and_whole(town: LandmarkMap, tmp_path: Path) -> Non
     assert plot_map(town, tmp_path / "map.png", [found]).stat().st_size > 1000
     page = plot_map(town, tmp_path / "map.html", [found]).read_text()
     assert "<script src=" not in page  # nothing is fetched from elsewhere
-    with pytest.raises(InputError, match="use .png or .html"):
+    with pytest.raises(InputError, match=r"use \.png or \.html"):
         plot_map(town, tmp_path / "map.pdf")

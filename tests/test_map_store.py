@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from map_world import DIMENSION, IdentityMatcher, drive, street
 
+from map_world import DIMENSION, IdentityMatcher, drive, street
 from robustmat.errors import DataError, InputError
 from robustmat.mapping.build import add_datasets, build_map, drive_stretches, make_batch
 from robustmat.mapping.info import map_info
@@ -132,7 +132,7 @@ def test_another_matcher_is_refused(town: Path) -> None:
 
 
 def test_another_world_is_refused(town: Path) -> None:
-    with pytest.raises(InputError, match="'town'.*'village'"):
+    with pytest.raises(InputError, match=r"'town'.*'village'"):
         add_datasets(town, [drive(street(), name="tuesday", world="village")], MATCHER)
 
 

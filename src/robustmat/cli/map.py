@@ -54,7 +54,9 @@ def build(
     datasets: Datasets,
     out: Annotated[str, typer.Option(help="The map to make.", show_default=False)],
     checkpoint: Annotated[str, typer.Option(help="A shipped name, a checkpoint's folder or a run's.")] = "street",
-    evidence: Annotated[str | None, typer.Option(help="What scores may know; the checkpoint's most by default.")] = None,
+    evidence: Annotated[
+        str | None, typer.Option(help="What scores may know; the checkpoint's most by default.")
+    ] = None,
     spacing: Annotated[float, typer.Option(min=0.1, help="Metres between keyframes.")] = 2.0,
     precision: Annotated[str, typer.Option(help="Of stored embeddings: float32, float16, int8.")] = "float16",
     min_height: Annotated[float, typer.Option(min=0.0, help="Leave out boxes lower than this, in pixels.")] = 0.0,
@@ -243,9 +245,7 @@ def compact(map_: Map, storage: Storage = None) -> None:
     typer.echo(f"compacted {map_}: {opened.store.bytes() / 1e6:.2f} MB")
 
 
-def _open(
-    map_: str, at: int | None, storage: list[str] | None, checkpoint: str | None = None
-) -> "LandmarkMap":
+def _open(map_: str, at: int | None, storage: list[str] | None, checkpoint: str | None = None) -> "LandmarkMap":
     need("lancedb", purpose="a map")
     from robustmat.checkpoints.load import load
     from robustmat.mapping.landmark_map import open_map

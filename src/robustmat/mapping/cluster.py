@@ -22,16 +22,18 @@ RETRIES = 5
 @contextmanager
 def running_on(workers: int | None = None, cluster: str | None = None) -> Iterator[Append]:
     """How to append on `workers` processes of this machine, or on the cluster of a scheduler's address."""
-    from distributed import Client, LocalCluster
+    import distributed
+
+    dask: Any = distributed  # its calls have no types
 
     try:
         if cluster is not None:
-            with Client(cluster, timeout="20s") as client:
+            with dask.Client(cluster, timeout="20s") as client:
                 yield _append_with(client)
         else:
             with (
-                LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as local,
-                Client(local) as client,
+                dask.LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as local,
+                dask.Client(local) as client,
             ):
                 yield _append_with(client)
     except (OSError, TimeoutError) as problem:

@@ -84,7 +84,7 @@ class Belief:
         off = difference(ground.T_world_camera, self.T_world_camera)
         if off @ ground.information @ off > 25:
             return ground
-        return Prior(self.T_world_camera, np.linalg.inv(self.covariance))
+        return Prior(self.T_world_camera, np.asarray(np.linalg.inv(self.covariance), float))
 
 
 def carried(track: Belief, step: float) -> Belief:

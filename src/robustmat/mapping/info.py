@@ -77,6 +77,8 @@ def _sizes(opened: LandmarkMap, keyframes: int, views: int) -> dict[Precision, f
     beside = 8 * (16 + 9 + 5)  # pose, camera, time and place of a keyframe
     share = keyframes / max(len(sample), 1)
     return {
-        precision: packed[precision] * share + beside * keyframes + views * (opened.header.dimension * BYTES[precision] + 40)
+        precision: packed[precision] * share
+        + beside * keyframes
+        + views * (opened.header.dimension * BYTES[precision] + 40)
         for precision in PRECISIONS
     }

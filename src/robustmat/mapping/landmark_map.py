@@ -325,9 +325,7 @@ class LandmarkMap:
         rated.sort(key=lambda one: (-one.probability, -one.log_ratio, one.keyframe.name))
         return self._answer_with(name, rated, min_probability, start)
 
-    def _answer_with(
-        self, name: str, rated: list[Candidate], min_probability: float, start: float
-    ) -> PlaceAnswer:
+    def _answer_with(self, name: str, rated: list[Candidate], min_probability: float, start: float) -> PlaceAnswer:
         best = rated[0].probability if rated else 0.0
         nearest = self._nearest(rated[0]) if rated else None
         return PlaceAnswer(name, best < min_probability, best, tuple(rated), nearest, time.perf_counter() - start)

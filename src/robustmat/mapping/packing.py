@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, deserialize
-from safetensors.numpy import save
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
 
 from robustmat.errors import DataError
 from robustmat.mapping.settings import Precision
@@ -34,15 +34,16 @@ def pack(frame: EmbeddedFrame, precision: Precision) -> bytes:
     arrays: dict[str, NDArray[Any]] = {}
     for name, array in frame.arrays.items():
         arrays.update(_lowered(name, array, precision))
-    return save(arrays, {"name": frame.name, "landmarks": json.dumps(landmarks)})
+    told = json.dumps({"name": frame.name, "landmarks": landmarks})
+    return save(arrays, {"frame": told})  # one key: several would stand in any order, and bytes differ
 
 
 def unpack(blob: bytes, fingerprint: str, where: str) -> EmbeddedFrame:
     """What `pack` packed; embeddings come back as float32. `where` names the map in errors."""
     try:
         length = int.from_bytes(blob[:8], "little")
-        header = json.loads(blob[8 : 8 + length])["__metadata__"]
-        stored = {name: _to_array(told) for name, told in deserialize(blob)}
+        header = json.loads(json.loads(blob[8 : 8 + length])["__metadata__"]["frame"])
+        stored = load(blob)
         marks = [
             Landmark(
                 tuple(mark["box"]),
@@ -50,7 +51,7 @@ def unpack(blob: bytes, fingerprint: str, where: str) -> EmbeddedFrame:
                 mark["identity"],
                 None if mark["position"] is None else tuple(mark["position"]),
             )
-            for mark in json.loads(header["landmarks"])
+            for mark in header["landmarks"]
         ]
     except (SafetensorError, KeyError, TypeError, ValueError) as problem:
         raise DataError(f"a keyframe of map {where} cannot be read ({problem}): build the map again") from None
@@ -91,23 +92,3 @@ def _raised(name: str, stored: Arrays) -> NDArray[Any]:
     if name + SCALE in stored:
         return np.asarray(array * stored[name + SCALE], np.float32)
     return array.astype(np.float32) if array.dtype == np.float16 else array
-
-
-_TYPES = {
-    "F64": np.float64,
-    "F32": np.float32,
-    "F16": np.float16,
-    "I64": np.int64,
-    "I32": np.int32,
-    "I16": np.int16,
-    "I8": np.int8,
-    "U64": np.uint64,
-    "U32": np.uint32,
-    "U16": np.uint16,
-    "U8": np.uint8,
-    "BOOL": np.bool_,
-}
-
-
-def _to_array(told: Mapping[str, Any]) -> NDArray[Any]:
-    return np.frombuffer(told["data"], _TYPES[told["dtype"]]).reshape(told["shape"])

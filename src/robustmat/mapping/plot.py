@@ -188,7 +188,11 @@ def _html(view: View) -> str:
     figure = go.Figure()
     for drive, route in view.routes.items():
         figure.add_scatter(
-            x=route[:, 0], y=route[:, 1], mode="markers", name=f"keyframes of {drive}", marker={"color": _css(ROUTE), "size": 5}
+            x=route[:, 0],
+            y=route[:, 1],
+            mode="markers",
+            name=f"keyframes of {drive}",
+            marker={"color": _css(ROUTE), "size": 5},
         )
     for kind, things in view.objects.items():
         if len(things):

@@ -20,6 +20,7 @@ BORDER = 2.0  # pixels; an edge this near to the border of the picture is cut of
 TAIL = 2.0  # standard deviations from which on an observation loses weight
 AGREES = 3.0  # standard deviations within which a landmark agrees with a pose
 MOST_PAIRS = 40
+ASSUMED = 3.0  # observations that the assumed spread counts for beside those of the picture
 NEAREST = 0.5  # metres in front of the camera
 BEHIND = 10.0  # standard deviations that a point behind the camera is off
 LONGEST_STEP = np.array([2.0, 0.5, 5.0, 0.1, 0.2, 0.1])  # metres, radians
@@ -55,7 +56,7 @@ class PoseEstimate:
     T_world_camera: Array
     covariance: Array  # [6, 6]: metres, radians
     agreeing: tuple[int, ...]
-    residual: float  # root mean square of the agreeing ones, in standard deviations
+    residual: float  # what is left over, in standard deviations as they were assumed
 
 
 def ground_prior(T_world_camera: Array) -> Prior:
@@ -82,12 +83,12 @@ def observe(
         expected = (keyframe.matrix @ place)[:2] / depth
         # Where place and box of the keyframe disagree, the place is not better known than that.
         doubt = abs(expected[0] - middle[0]) / keyframe.matrix[0, 0] * depth
-        metres = np.hypot(0.08, doubt) + 0.01 * depth
+        metres = np.hypot(0.05, doubt) + 0.003 * depth
         width, height = here.box[2] - here.box[0], here.box[3] - here.box[1]
         whole_here, whole_there = _whole_edges(here.box, camera), _whole_edges(there.box, keyframe)
-        loose = 0.25 if here.category == "pole" else 0.06  # how much of a pole is seen changes
+        loose = 0.2 if here.category == "pole" else 0.04  # how much of a pole is seen changes
         told = [
-            (0, middle[0], middle[1], (here.box[0] + here.box[2]) / 2, whole_here[0] and whole_there[0], 0.08 * width),
+            (0, middle[0], middle[1], (here.box[0] + here.box[2]) / 2, whole_here[0] and whole_there[0], 0.06 * width),
             (1, middle[0], there.box[1], here.box[1], whole_here[1] and whole_there[1], loose * height),
             (1, middle[0], there.box[3], here.box[3], whole_here[2] and whole_there[2], loose * height),
         ]
@@ -95,7 +96,7 @@ def observe(
             if whole:
                 ray = np.linalg.solve(keyframe.matrix, (column, row, 1.0))
                 point = T_world_keyframe[:3, :3] @ (ray * depth) + T_world_keyframe[:3, 3]
-                spread = np.sqrt(2.0**2 + vague**2 + (camera.matrix[0, 0] * metres / depth) ** 2)
+                spread = np.sqrt(1.5**2 + vague**2 + (camera.matrix[0, 0] * metres / depth) ** 2)
                 rows.append((*point, pixel, axis, spread, number))
     table = np.array(rows, float).reshape(-1, 7)
     landmark = table[:, 6].astype(np.intp)
@@ -106,13 +107,18 @@ def observe(
 
 def join(parts: Sequence[Observations]) -> Observations:
     """Observations of several keyframes together: of a landmark that n of them explain, each counts 1 / n."""
-    names = Observations.__dataclass_fields__
-    all_of = Observations(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
-    saying = np.zeros(1 + int(all_of.landmark.max(initial=0)))
+    saying = np.zeros(1 + max(int(part.landmark.max(initial=0)) for part in parts))
     for part in parts:
         saying[np.unique(part.landmark)] += 1
-    weight = 1 / np.maximum(saying[all_of.landmark], 1)
-    return Observations(*(weight if name == "weight" else getattr(all_of, name) for name in names))
+    landmark = np.concatenate([part.landmark for part in parts])
+    return Observations(
+        points=np.concatenate([part.points for part in parts]),
+        pixels=np.concatenate([part.pixels for part in parts]),
+        axis=np.concatenate([part.axis for part in parts]),
+        spread=np.concatenate([part.spread for part in parts]),
+        landmark=landmark,
+        weight=1 / np.maximum(saying[landmark], 1),
+    )
 
 
 def estimate_pose(observed: Observations, camera: Camera, prior: Prior, least: int = 3) -> PoseEstimate | None:
@@ -137,8 +143,12 @@ def estimate_pose(observed: Observations, camera: Camera, prior: Prior, least: i
     trusted = observed.of(np.isin(observed.landmark, landmarks[agrees]))
     poses, information = _solve(trusted, camera, prior, refined, trusted.weight[None], steps=10, robust=True)
     residual, _ = _residuals(trusted, camera, poses)
-    agreeing = tuple(int(number) for number in landmarks[agrees])
-    return PoseEstimate(poses[0], np.linalg.inv(information[0]), agreeing, float(np.sqrt(np.mean(residual**2))))
+    # Boxes drawn better or worse than expected show in what is left over; the assumed spread counts like `ASSUMED` more.
+    left = (float(trusted.weight @ residual[0] ** 2) + ASSUMED) / (float(trusted.weight.sum()) + ASSUMED)
+    turn = _turn(prior, poses)[0]
+    own = turn.T @ prior.information @ turn
+    covariance = np.linalg.inv((information[0] - own) / left + own)
+    return PoseEstimate(poses[0], covariance, tuple(landmarks[agrees].tolist()), float(np.sqrt(left)))
 
 
 def move(T_world_camera: Array, delta: Array) -> Array:
@@ -177,8 +187,7 @@ def _solve(
         residual, jacobian = _residuals(observed, camera, poses)
         trust = weight / (1 + (residual / TAIL) ** 2) if robust else weight
         off = difference(prior.T_world_camera, poses)  # [H, 6]
-        turn = np.broadcast_to(np.eye(6), (len(poses), 6, 6)).copy()
-        turn[:, :3, :3] = prior.T_world_camera[:3, :3].T @ poses[:, :3, :3]
+        turn = _turn(prior, poses)
         own = turn.transpose(0, 2, 1) @ prior.information
         weighed = trust[..., None] * jacobian
         information = weighed.transpose(0, 2, 1) @ jacobian + own @ turn
@@ -189,6 +198,13 @@ def _solve(
         if np.abs(delta).max() < 1e-5:
             break
     return poses, information
+
+
+def _turn(prior: Prior, poses: Array) -> Array:
+    """How a step of each pose moves it relative to the prior: [H, 6, 6]."""
+    turn = np.broadcast_to(np.eye(6), (len(poses), 6, 6)).copy()
+    turn[:, :3, :3] = prior.T_world_camera[:3, :3].T @ poses[:, :3, :3]
+    return turn
 
 
 def _residuals(observed: Observations, camera: Camera, poses: Array) -> tuple[Array, Array]:
@@ -216,7 +232,7 @@ def _off(observed: Observations, camera: Camera, poses: Array, landmarks: NDArra
     """How far each landmark is from where poses expect it, root mean square in standard deviations: [H, L]."""
     residual, _ = _residuals(observed, camera, poses)
     member = observed.landmark[:, None] == landmarks  # [M, L]
-    return np.sqrt(residual**2 @ member / np.maximum(member.sum(axis=0), 1))
+    return np.asarray(np.sqrt(residual**2 @ member / np.maximum(member.sum(axis=0), 1)))
 
 
 def _whole_edges(box: Box, camera: Camera) -> tuple[bool, bool, bool]:
