@@ -62,6 +62,10 @@ def build(
     min_height: Annotated[float, typer.Option(min=0.0, help="Leave out boxes lower than this, in pixels.")] = 0.0,
     min_sightings: Annotated[int, typer.Option(min=1, help="Leave out objects seen in fewer frames.")] = 1,
     max_landmarks: Annotated[int | None, typer.Option(min=1, help="Keep the rarest-looking of a keyframe.")] = None,
+    keypoints: Annotated[
+        int,
+        typer.Option(min=0, help="Keep up to this many keypoints of a keyframe, too (500): surer, many more bytes."),
+    ] = 0,
     workers: Workers = None,
     cluster: Cluster = None,
     storage: Storage = None,
@@ -87,6 +91,7 @@ def build(
             "min_height": min_height,
             "min_sightings": min_sightings,
             "max_landmarks": max_landmarks,
+            "keypoints": keypoints,
         },
         "map settings",
     )

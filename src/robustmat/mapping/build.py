@@ -16,13 +16,14 @@ from robustmat.errors import DataError, InputError
 from robustmat.mapping.keyframes import Keyframe, choose_keyframes, stretches
 from robustmat.mapping.objects import farthest_points, identity_positions, object_name
 from robustmat.mapping.packing import keep_landmarks, pack
+from robustmat.mapping.scene import add_keypoints, frame_vector, place_keypoints
 from robustmat.mapping.settings import MapHeader, MapSettings, refuse_other_matcher
 from robustmat.mapping.store import Batch, MapStore, create_store, open_store
 from robustmat.mapping.vectors import search_vectors
 from robustmat.matching.embedded import EmbeddedFrame
 from robustmat.matching.matcher import Matcher
 from robustmat.progress import Progress, silent
-from robustmat.types import Array, Frame, Landmark
+from robustmat.types import Array, Camera, Frame, Landmark
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,7 @@ def drive_stretches(dataset: LandmarkDataset, header: MapHeader) -> list[Stretch
     wanted = [replace(keyframe, frame=_wanted(keyframe.frame, counts, settings)) for keyframe in placed]
     return [
         Stretch(batch_name(dataset.name, piece, header), dataset.name, tuple(piece))
-        for piece in stretches([keyframe for keyframe in wanted if keyframe.frame.landmarks], settings)
+        for piece in stretches([one for one in wanted if one.frame.landmarks or settings.keypoints], settings)
     ]
 
 
@@ -163,6 +164,12 @@ def batch_name(dataset: str, keyframes: Sequence[Keyframe], header: MapHeader) -
 def make_batch(stretch: Stretch, matcher: Matcher, settings: MapSettings) -> Batch:
     """Embed a stretch's keyframes: the long part of making a map."""
     embedded = [matcher.embed(keyframe.frame) for keyframe in stretch.keyframes]
+    if settings.keypoints:
+        seen = [add_keypoints(frame, one.frame.image) for frame, one in zip(embedded, stretch.keyframes, strict=True)]
+        poses = [one.T_world_camera for one in stretch.keyframes]
+        embedded = place_keypoints(
+            seen, poses, [_camera(stretch.dataset, one) for one in stretch.keyframes], settings.keypoints
+        )
     vectors = [search_vectors(frame) for frame in embedded]
     if settings.max_landmarks is not None:
         kept = rarest(vectors, settings.max_landmarks)
@@ -204,10 +211,10 @@ def rarest(vectors: Sequence[NDArray[np.float32]], most: int) -> list[NDArray[np
 def _keyframe_row(
     name: str, dataset: str, keyframe: Keyframe, frame: EmbeddedFrame, settings: MapSettings
 ) -> dict[str, Any]:
-    pose, camera = keyframe.T_world_camera, keyframe.frame.camera
-    if camera is None:
-        raise DataError(f"data set '{dataset}', frame '{keyframe.frame.name}' has no camera matrix: a map needs one")
+    pose, camera = keyframe.T_world_camera, _camera(dataset, keyframe)
+    whole = {"vector": _stored(frame_vector(frame.arrays), settings)} if settings.keypoints else {}
     return {
+        **whole,
         "keyframe": name,
         "dataset": dataset,
         "frame": keyframe.frame.name,
@@ -221,6 +228,12 @@ def _keyframe_row(
         "landmarks": len(frame.landmarks),
         "embedded": pack(frame, settings.precision),
     }
+
+
+def _camera(dataset: str, keyframe: Keyframe) -> Camera:
+    if keyframe.frame.camera is None:
+        raise DataError(f"data set '{dataset}', frame '{keyframe.frame.name}' has no camera matrix: a map needs one")
+    return keyframe.frame.camera
 
 
 def _object_rows(

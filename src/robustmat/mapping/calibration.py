@@ -18,7 +18,7 @@ from robustmat.types import Array, Frame
 
 RIGHT = 10.0  # metres within which a candidate keyframe is right
 GROUND_AXES = [0, 2, 4]  # sideways, ahead, and the turn about the vertical: what a vehicle does
-SIGNS = {"votes": 1, "agreeing": 1, "disagreeing": -1, "share": 1}
+SIGNS = {"votes": 1, "agreeing": 1, "disagreeing": -1, "share": 1, "keypoints": 1}
 SHRINKAGE = 0.01
 
 

@@ -37,7 +37,7 @@ def choose_keyframes(frames: Sequence[Frame], settings: MapSettings, where: str)
         before = pose
         far = last is None or _moved(last, pose) >= settings.keyframe_spacing
         turned = last is not None and _turned(last, pose) >= settings.keyframe_turn
-        if (far or turned) and frame.landmarks:
+        if (far or turned) and (frame.landmarks or settings.keypoints):
             chosen.append(Keyframe(frame, pose, travelled))
             last = pose
     return chosen

@@ -22,7 +22,8 @@ from robustmat.mapping.pose import (
     join,
     observe,
 )
-from robustmat.mapping.search import Area, keyframe_votes
+from robustmat.mapping.scene import ScenePose, add_keypoints, scene_pose
+from robustmat.mapping.search import Area, keyframe_votes, keyframes_alike
 from robustmat.mapping.settings import refuse_other_matcher
 from robustmat.mapping.store import MapStore, Snapshot, open_store
 from robustmat.matching.embedded import EmbeddedFrame
@@ -31,6 +32,9 @@ from robustmat.types import Array, Camera, Frame, MatchResult
 
 VERIFIED = 8  # places that votes propose and matching verifies
 AROUND = 4  # further keyframes around the best of them
+ALIKE = 6  # places that look alike as a whole, where the map keeps keypoints
+FARTHEST_SCENE = 30.0  # metres from a keyframe that its keypoints can tell a pose
+ENOUGH = 15  # keypoints that a pose can be computed from without landmarks
 ONE_PLACE = 10.0  # metres; candidates nearer to each other say the same
 KEPT = 256  # keyframes in memory
 USED_FOR_POSE = 3  # keyframes that a pose is computed from
@@ -60,6 +64,7 @@ class Candidate:
     keyframe: KeyframeInfo
     result: MatchResult
     pose: PoseEstimate | None
+    scene: ScenePose | None  # by keypoints
     features: Array  # what the place model goes by
     log_ratio: float
     probability: float = 0.0
@@ -116,6 +121,7 @@ class Location:
             "T_world_camera": None if pose is None else pose.T_world_camera.tolist(),
             "covariance": None if pose is None else pose.covariance.tolist(),
             "landmarks_used": 0 if pose is None else len(pose.agreeing),
+            "keypoints_used": 0 if pose is None else pose.keypoints,
             "seconds": self.seconds,
         }
 
@@ -181,7 +187,8 @@ class LandmarkMap:
         start = time.perf_counter()
         embedded = self.embed(frame)
         votes = keyframe_votes(self.store, self.snapshot, embedded, area)
-        candidates = self._verify_best(embedded, votes, self._camera(frame))
+        alike = [] if area else keyframes_alike(self.store, self.snapshot, embedded, 3 * ALIKE)
+        candidates = self._verify_best(embedded, votes, self._camera(frame), alike)
         return self._answer(embedded.name, candidates, min_probability, start)
 
     def query_sequence(
@@ -200,7 +207,8 @@ class LandmarkMap:
             embedded, camera = self.embed(frame), self._camera(frame)
             votes = keyframe_votes(self.store, self.snapshot, embedded)
             belief = drive.predict(belief)
-            candidates = self._verify_best(embedded, votes, camera, drive.likeliest(belief, AROUND))
+            alike = keyframes_alike(self.store, self.snapshot, embedded, 3 * ALIKE)
+            candidates = self._verify_best(embedded, votes, camera, alike, drive.likeliest(belief, AROUND))
             belief = drive.update(belief, {one.keyframe.name: one.log_ratio for one in candidates})
             yield self._answer_by(belief, drive, by_name, candidates, embedded.name, min_probability, start)
 
@@ -238,7 +246,8 @@ class LandmarkMap:
                     f"than map {self.store.place} ({self.header.fingerprint}): embed it with '{self.header.checkpoint}'"
                 )
             return frame
-        return self.matcher.embed(replace(frame, camera=self._camera(frame)))
+        embedded = self.matcher.embed(replace(frame, camera=self._camera(frame)))
+        return add_keypoints(embedded, frame.image) if self.header.settings.keypoints else embedded
 
     def keyframe(self, name: str) -> tuple[KeyframeInfo, EmbeddedFrame]:
         """A keyframe and what was remembered of it."""
@@ -268,16 +277,17 @@ class LandmarkMap:
         return np.array([info.position for info in self.keyframes()]).reshape(-1, 3)
 
     def _verify_best(
-        self, frame: EmbeddedFrame, votes: Mapping[str, float], camera: Camera | None, also: Sequence[str] = ()
+        self,
+        frame: EmbeddedFrame,
+        votes: Mapping[str, float],
+        camera: Camera | None,
+        alike: Sequence[str] = (),
+        also: Sequence[str] = (),
     ) -> list[Candidate]:
         """The places with most votes, spread out, then the keyframes around the best of them."""
         infos = {info.name: info for info in self.keyframes()}
-        spread: list[str] = []
-        for name in sorted(votes, key=lambda name: (-votes[name], name)):
-            if name in infos and all(_apart(infos[name], infos[other]) >= ONE_PLACE / 2 for other in spread):
-                spread.append(name)
-            if len(spread) == VERIFIED:
-                break
+        by_votes = sorted(votes, key=lambda name: (-votes[name], name))
+        spread = [*_spread_out(by_votes, infos, VERIFIED), *_spread_out(alike, infos, ALIKE)]
         chosen = list(dict.fromkeys([*spread, *also]))
         found = [self._verify(frame, name, votes.get(name, 0.0), camera) for name in chosen]
         if found:
@@ -299,9 +309,12 @@ class LandmarkMap:
         pose = None
         if camera is not None:
             pose = estimate_pose(_observed(result, info, camera), camera, ground_prior(info.T_world_camera), least=2)
-        features = features_of(votes, result, pose)
+        scene = None if camera is None else scene_pose(frame, remembered, info.T_world_camera, camera)
+        if scene is not None and np.linalg.norm(scene.T_world_camera[:3, 3] - info.position) > FARTHEST_SCENE:
+            scene = None
+        features = features_of(votes, result, pose, 0 if scene is None else scene.inliers)
         log_ratio = float(self.model.log_ratio(features[None])[0])
-        return Candidate(info, result, pose, features, log_ratio)
+        return Candidate(info, result, pose, scene, features, log_ratio)
 
     def _answer(self, name: str, candidates: list[Candidate], min_probability: float, start: float) -> PlaceAnswer:
         positions = np.array([one.keyframe.position for one in candidates]).reshape(-1, 3)
@@ -328,32 +341,40 @@ class LandmarkMap:
     def _answer_with(self, name: str, rated: list[Candidate], min_probability: float, start: float) -> PlaceAnswer:
         best = rated[0].probability if rated else 0.0
         nearest = self._nearest(rated[0]) if rated else None
-        return PlaceAnswer(name, best < min_probability, best, tuple(rated), nearest, time.perf_counter() - start)
+        unknown = not rated or best < min_probability
+        return PlaceAnswer(name, unknown, best, tuple(rated), nearest, time.perf_counter() - start)
 
     def _nearest(self, best: Candidate) -> KeyframeInfo:
         """Matching prefers keyframes with the same look at things; the camera may have been nearer to another."""
-        if best.pose is None or len(best.pose.agreeing) < 3:
+        if best.scene is not None and best.scene.inliers >= ENOUGH:
+            here = best.scene.T_world_camera[:3, 3]
+        elif best.pose is not None and len(best.pose.agreeing) >= 3:
+            here = best.pose.T_world_camera[:3, 3]
+        else:
             return best.keyframe
-        here = best.pose.T_world_camera[:3, 3]
         near = [info for info in self.keyframes() if _apart(info, best.keyframe) < 2 * ONE_PLACE]
         return min(near, key=lambda info: float(np.linalg.norm(info.position - here)))
 
     def _pose_of(self, answer: PlaceAnswer, camera: Camera | None, track: Belief | None) -> PoseEstimate | None:
-        if answer.unknown:
+        if answer.unknown or not answer.candidates:
             return None
         if camera is None:
             raise InputError(
                 f"frame '{answer.frame}' has no camera and its size is not that of the map's frames: give --camera"
             )
         best = answer.candidates[0]
-        near = [one for one in answer.candidates if _apart(one.keyframe, best.keyframe) < ONE_PLACE and one.pose]
-        near = near[:USED_FOR_POSE]
+        near = [one for one in answer.candidates if _apart(one.keyframe, best.keyframe) < ONE_PLACE]
+        near = [one for one in near if one.pose or one.scene][:USED_FOR_POSE]
         if not near:
             return None
-        observed = join([_observed(one.result, one.keyframe, camera) for one in near])
+        scene = max((one.scene for one in near if one.scene), key=lambda scene: scene.inliers, default=None)
+        scene = scene if scene is not None and scene.inliers >= ENOUGH else None
+        parts = [_observed(one.result, one.keyframe, camera) for one in near]
+        observed = join(parts if scene is None else [*parts, scene.observations])
         prior = ground_prior(best.keyframe.T_world_camera)
         prior = prior if track is None else track.as_prior(prior)
-        found = estimate_pose(observed, camera, prior, least=3 if track is None else 1)
+        start = None if scene is None else scene.T_world_camera
+        found = estimate_pose(observed, camera, prior, 3 if track is None else 1, start)
         if found is None:
             return None
         covariance = found.covariance * self.model.covariance_scale
@@ -384,6 +405,17 @@ def _info(row: Mapping[str, Any]) -> KeyframeInfo:
 
 def _apart(a: KeyframeInfo, b: KeyframeInfo) -> float:
     return float(np.linalg.norm(a.position - b.position))
+
+
+def _spread_out(names: Iterable[str], infos: Mapping[str, KeyframeInfo], count: int) -> list[str]:
+    """The first `count` keyframes that are not next to each other."""
+    chosen: list[str] = []
+    for name in names:
+        if name in infos and all(_apart(infos[name], infos[other]) >= ONE_PLACE / 2 for other in chosen):
+            chosen.append(name)
+        if len(chosen) == count:
+            break
+    return chosen
 
 
 def _observed(result: MatchResult, info: KeyframeInfo, camera: Camera) -> Observations:

@@ -1,7 +1,7 @@
 """How evidence for a place becomes a probability; its few numbers are fitted on simulated towns.
 
-A candidate keyframe has features: votes, matches that agree on a pose and matches that do not, and which share of the
-landmarks agrees. A linear function of them is
+A candidate keyframe has features: votes, matches that agree on a pose and matches that do not, which share of the
+landmarks agrees, and how many keypoints agree, where the map keeps some. A linear function of them is
 its log likelihood ratio against "this place is not in the map". Places compete with each other and with that.
 """
 
@@ -16,7 +16,7 @@ from robustmat.config import Config, parse
 from robustmat.mapping.pose import PoseEstimate
 from robustmat.types import Array, MatchResult
 
-FEATURES = ("votes", "agreeing", "disagreeing", "share")
+FEATURES = ("votes", "agreeing", "disagreeing", "share", "keypoints")
 
 
 class PlaceModel(Config):
@@ -27,11 +27,12 @@ class PlaceModel(Config):
     agreeing: float = 1.5
     disagreeing: float = -0.5
     share: float = 4.0
+    keypoints: float = 1.5
     covariance_scale: float = 1.0
     fitted_on: str = ""
 
     def log_ratio(self, features: Array) -> Array:
-        """[N, 4] -> [N]."""
+        """[N, F] -> [N]."""
         return np.asarray(features @ np.array([getattr(self, name) for name in FEATURES]) + self.bias)
 
 
@@ -77,13 +78,13 @@ def places(log_ratio: Array, positions: Array, apart: float) -> list[list[int]]:
     return groups
 
 
-def features_of(votes: float, result: MatchResult, pose: PoseEstimate | None) -> Array:
-    """[4], in the order of FEATURES; roots tame frames with dozens of landmarks."""
+def features_of(votes: float, result: MatchResult, pose: PoseEstimate | None, keypoints: int) -> Array:
+    """[F], in the order of FEATURES; roots tame frames with dozens of landmarks."""
     agreeing = set() if pose is None else set(pose.agreeing)
     likely = sum(match.probability for match in result.matches if match.a in agreeing)
     doubtful = sum(match.probability for match in result.matches if match.a not in agreeing)
     fewest = max(1, min(len(result.landmarks_a), len(result.landmarks_b)))
-    return np.array([np.sqrt(votes), np.sqrt(likely), np.sqrt(doubtful), likely / fewest])
+    return np.array([np.sqrt(votes), np.sqrt(likely), np.sqrt(doubtful), likely / fewest, np.log1p(keypoints / 5)])
 
 
 def shipped_model(matcher: str, evidence: str) -> PlaceModel:

@@ -56,6 +56,7 @@ class PoseEstimate:
     T_world_camera: Array
     covariance: Array  # [6, 6]: metres, radians
     agreeing: tuple[int, ...]
+    keypoints: int  # that agree, too
     residual: float  # what is left over, in standard deviations as they were assumed
 
 
@@ -109,7 +110,7 @@ def join(parts: Sequence[Observations]) -> Observations:
     """Observations of several keyframes together: of a landmark that n of them explain, each counts 1 / n."""
     saying = np.zeros(1 + max(int(part.landmark.max(initial=0)) for part in parts))
     for part in parts:
-        saying[np.unique(part.landmark)] += 1
+        saying[np.unique(part.landmark[part.landmark >= 0])] += 1
     landmark = np.concatenate([part.landmark for part in parts])
     return Observations(
         points=np.concatenate([part.points for part in parts]),
@@ -117,23 +118,23 @@ def join(parts: Sequence[Observations]) -> Observations:
         axis=np.concatenate([part.axis for part in parts]),
         spread=np.concatenate([part.spread for part in parts]),
         landmark=landmark,
-        weight=1 / np.maximum(saying[landmark], 1),
+        weight=np.concatenate([part.weight for part in parts])
+        / np.where(landmark >= 0, np.maximum(saying[np.maximum(landmark, 0)], 1), 1.0),
     )
 
 
-def estimate_pose(observed: Observations, camera: Camera, prior: Prior, least: int = 3) -> PoseEstimate | None:
+def estimate_pose(
+    observed: Observations, camera: Camera, prior: Prior, least: int = 3, start: Array | None = None
+) -> PoseEstimate | None:
     """The pose that most landmarks agree with; None if fewer than `least` do.
 
-    Every pair of landmarks proposes a pose; the one that most others agree with is refined by all of them.
+    Every pair of landmarks proposes a pose, unless there is a `start`; the one that most others agree with is
+    refined by all of them. Numbers of landmarks below zero are keypoints.
     """
     landmarks = np.unique(observed.landmark)
     if len(landmarks) < least:
         return None
-    pairs = list(combinations(landmarks.tolist(), 2)) or [(landmarks[0], landmarks[0])]
-    pairs = [pairs[i] for i in np.linspace(0, len(pairs) - 1, min(len(pairs), MOST_PAIRS)).astype(int)]
-    asked = np.stack([np.isin(observed.landmark, pair) for pair in pairs])  # [H, M]
-    starts = np.repeat(prior.T_world_camera[None], len(pairs), axis=0)
-    proposed, _ = _solve(observed, camera, prior, starts, asked * observed.weight, steps=5)
+    proposed = _proposals(observed, camera, prior, landmarks) if start is None else start[None]
     off = _off(observed, camera, proposed, landmarks)  # [H, L]
     best = np.maximum(0.0, 1 - (off / AGREES) ** 2).sum(axis=1).argmax()
     refined, _ = _solve(observed, camera, prior, proposed[[best]], observed.weight[None], steps=10, robust=True)
@@ -143,12 +144,23 @@ def estimate_pose(observed: Observations, camera: Camera, prior: Prior, least: i
     trusted = observed.of(np.isin(observed.landmark, landmarks[agrees]))
     poses, information = _solve(trusted, camera, prior, refined, trusted.weight[None], steps=10, robust=True)
     residual, _ = _residuals(trusted, camera, poses)
-    # Boxes drawn better or worse than expected show in what is left over; the assumed spread counts like `ASSUMED` more.
+    # Boxes drawn better or worse than assumed show in what is left over.
     left = (float(trusted.weight @ residual[0] ** 2) + ASSUMED) / (float(trusted.weight.sum()) + ASSUMED)
     turn = _turn(prior, poses)[0]
     own = turn.T @ prior.information @ turn
-    covariance = np.linalg.inv((information[0] - own) / left + own)
-    return PoseEstimate(poses[0], covariance, tuple(landmarks[agrees].tolist()), float(np.sqrt(left)))
+    covariance = np.asarray(np.linalg.inv((information[0] - own) / left + own), float)
+    agreeing = landmarks[agrees]
+    boxes = tuple(agreeing[agreeing >= 0].tolist())
+    return PoseEstimate(poses[0], covariance, boxes, int((agreeing < 0).sum()), float(np.sqrt(left)))
+
+
+def _proposals(observed: Observations, camera: Camera, prior: Prior, landmarks: NDArray[np.intp]) -> Array:
+    """Poses that pairs of landmarks propose: [H, 4, 4]."""
+    pairs = list(combinations(landmarks.tolist(), 2)) or [(landmarks[0], landmarks[0])]
+    pairs = [pairs[i] for i in np.linspace(0, len(pairs) - 1, min(len(pairs), MOST_PAIRS)).astype(int)]
+    asked = np.stack([np.isin(observed.landmark, pair) for pair in pairs])  # [H, M]
+    starts = np.repeat(prior.T_world_camera[None], len(pairs), axis=0)
+    return _solve(observed, camera, prior, starts, asked * observed.weight, steps=5)[0]
 
 
 def move(T_world_camera: Array, delta: Array) -> Array:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.special import softmax
 
+from robustmat.mapping.scene import LOOK, frame_vector
 from robustmat.mapping.store import MapStore, Snapshot
 from robustmat.mapping.vectors import search_vectors
 from robustmat.matching.embedded import EmbeddedFrame
@@ -53,6 +54,14 @@ def keyframe_votes(
         for keyframe, part in best.items():
             votes[keyframe] = votes.get(keyframe, 0.0) + part
     return votes
+
+
+def keyframes_alike(store: MapStore, snapshot: Snapshot, frame: EmbeddedFrame, count: int) -> list[str]:
+    """The keyframes whose keypoints look most like the frame's, where the map keeps keypoints."""
+    if LOOK not in frame.arrays or not len(frame.arrays[LOOK]):
+        return []
+    found = store.search(frame_vector(frame.arrays)[None], count, snapshot, table="keyframes", wanted="keyframe")
+    return [hit["keyframe"] for hit in found[0]]
 
 
 def object_shares(

@@ -22,6 +22,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from robustmat.errors import ConfigError, DataError
+from robustmat.mapping.scene import VECTOR
 from robustmat.mapping.settings import FORMAT, VERSION, MapHeader
 
 try:
@@ -93,6 +94,8 @@ def schemas(header: MapHeader) -> dict[str, "pa.Schema"]:
         ("landmarks", pa.int32()),
         ("embedded", pa.binary()),
     ]
+    if header.settings.keypoints:
+        keyframes.append(("vector", pa.list_(number, VECTOR)))  # what the whole frame looks like
     objects = [
         *written,
         ("object", pa.string()),
@@ -178,19 +181,26 @@ class MapStore:
         alive = snapshot.attempts
         return [row for row in found if row["attempt"] in alive]
 
-    def search(self, vectors: Any, count: int, snapshot: Snapshot, where: str | None = None) -> list[list[Any]]:
-        """The nearest views of each vector [N, D], nearest first, with their `_distance` (squared)."""
+    def search(
+        self,
+        vectors: Any,
+        count: int,
+        snapshot: Snapshot,
+        where: str | None = None,
+        table: str = "views",
+        wanted: str = "object",
+    ) -> list[list[Any]]:
+        """The nearest rows of each vector [N, D], nearest first: the column `wanted` and `_distance` (squared)."""
         alive = snapshot.attempts
         if not snapshot.latest:
             listed = ", ".join(f"'{attempt}'" for attempt in sorted(alive))
             old = f"attempt IN ({listed})" if alive else "false"
             where = old if where is None else f"({where}) AND {old}"
-        wanted = ["attempt", "object", "category", "x", "y", "z", "_distance"]
         with explained(self.place, "read"):
-            query = self._tables["views"].search(vectors, vector_column_name="vector").distance_type("l2")
+            query = self._tables[table].search(vectors, vector_column_name="vector").distance_type("l2")
             query = query.nprobes(PROBES)
             query = query if where is None else query.where(where, prefilter=True)
-            found = query.select(wanted).limit(count).to_arrow().to_pylist()
+            found = query.select(["attempt", wanted, "_distance"]).limit(count).to_arrow().to_pylist()
         hits: list[list[Any]] = [[] for _ in range(len(vectors))]
         for row in found:
             if row["attempt"] in alive:

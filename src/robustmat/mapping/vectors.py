@@ -1,5 +1,7 @@
 """The vector that a landmark is searched by: what its matcher knows of the patch alone, as a unit vector."""
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,7 +15,8 @@ MULTIPLE = 8  # indexes want dimensions divisible by it
 
 def search_vectors(frame: EmbeddedFrame) -> NDArray[np.float32]:
     """Unit vectors [N, D] of a frame's landmarks, padded with zeros; the smaller their distance, the more alike."""
-    array = np.asarray(frame.arrays[_array_name(frame)], np.float32).reshape(len(frame.landmarks), -1)
+    array = np.asarray(frame.arrays[_array_name(frame)], np.float32)
+    array = array.reshape(len(frame.landmarks), math.prod(array.shape[1:]))
     length = np.linalg.norm(array, axis=1, keepdims=True)
     array = array / np.maximum(length, 1e-12)
     return np.pad(array, ((0, 0), (0, -array.shape[1] % MULTIPLE)))
