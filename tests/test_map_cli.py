@@ -73,7 +73,7 @@ def test_query_and_locate_keep_their_contracts(town: Path) -> None:
 
 def test_missing_boxes_are_named(town: Path) -> None:
     image = next((town / "queries").glob("*.png"))
-    with pytest.raises(InputError, match="expected .*json"):
+    with pytest.raises(InputError, match=r"expected .*json"):
         run("map", "query", town / "map", image, "--boxes", town / "queries")
     with pytest.raises(InputError, match="KEY=VALUE"):
         run("map", "info", town / "map", "--storage-option", "endpoint")

@@ -220,7 +220,8 @@ import sys
 sys.path.insert(0, {here!r})
 from map_world import IdentityMatcher, drive, street
 from robustmat.mapping.build import add_datasets
-add_datasets("s3://maps/town", [drive(street(), name=sys.argv[1], frames=16)], IdentityMatcher(), storage_options={options!r})
+tuesday = drive(street(), name=sys.argv[1], frames=16)
+add_datasets("s3://maps/town", [tuesday], IdentityMatcher(), storage_options={options!r})
 """
 
 

@@ -166,12 +166,12 @@ def test_a_drive_filter_keeps_its_belief_a_distribution() -> None:
     follow = DriveFilter([str(i) for i in range(30)], places_, 3.0)
     belief = follow.start()
     for step in range(5):
-        belief = follow.update(follow.predict(belief), {str(10 + step): 3.0})
+        belief = follow.update(follow.predict(belief), {str(10 + step): 6.0})
         assert belief.sum() == pytest.approx(1.0)
         assert (belief >= 0).all()
     assert 13 <= int(belief[:-1].argmax()) <= 15
     assert belief[-1] < 0.2
-    for _ in range(10):
+    for _ in range(20):
         belief = follow.update(follow.predict(belief), {})
     assert belief[-1] > 0.5  # nothing seen for long: lost
 

@@ -14,6 +14,7 @@ import numpy as np
 from robustmat.bench.places_rivals import RIVALS
 from robustmat.dataset.store import LandmarkDataset
 from robustmat.errors import InputError
+from robustmat.files import write_text
 from robustmat.mapping.build import build_map
 from robustmat.mapping.calibration import GROUND_AXES
 from robustmat.mapping.keyframes import choose_keyframes
@@ -216,7 +217,56 @@ def near_the_map(frames: Sequence[Frame], positions: Array) -> list[Frame]:
     return near
 
 
-def grey(frame: Frame) -> Frame:
+def chosen_frames(frames: Sequence[Frame], ranges: str) -> list[Frame]:
+    """Frames whose names are numbers within `ranges`, such as 1565-1639,2439-2469; all, if there are none."""
+    if not ranges:
+        return list(frames)
+    try:
+        bounds = [tuple(int(end) for end in part.split("-")) for part in ranges.split(",")]
+        return [frame for frame in frames if any(low <= int(frame.name) <= high for low, high in bounds)]
+    except ValueError:
+        raise InputError(f"frames '{ranges}': expected numbers such as 1565-1639,2439-2469") from None
+
+
+def write_places(places: Sequence[PlaceRow], poses: Sequence[LocateRow], folder: Path) -> Path:
+    """Write `places.csv`, all numbers, and `places.md`, two tables."""
+    fields = [*PlaceRow.__dataclass_fields__]
+    lines = [",".join(fields)] + [",".join(_plain(row.to_json()[name]) for name in fields) for row in places]
+    write_text(folder / "places.csv", "\n".join(lines) + "\n")
+    fields = [*LocateRow.__dataclass_fields__]
+    lines = [",".join(fields)] + [",".join(_plain(row.to_json()[name]) for name in fields) for row in poses]
+    write_text(folder / "places-poses.csv", "\n".join(lines) + "\n")
+    text = [
+        "# Places",
+        "",
+        "| method | queries | R@1 | R@5 | recall at precision 0.95 | average precision | answers, their precision |",
+    ]
+    text += ["|---|---|---|---|---|---|---|"]
+    for row in places:
+        own = f"{row.answers}, {row.precision:.2f}" if row.answers else "-"
+        text.append(
+            f"| {row.method} | {row.perturb} | {row.recall_at_1:.2f} | {row.recall_at_5:.2f} | "
+            f"{row.recall_at_precision:.2f} | {row.average_precision:.2f} | {own} |"
+        )
+    text += [
+        "",
+        "| poses | queries | answered | metres, median | degrees, median | metres, 90 % | within 95 % bounds |",
+    ]
+    text += ["|---|---|---|---|---|---|---|"]
+    for one in poses:
+        text.append(
+            f"| {one.method} | {one.perturb} | {one.answered:.2f} | {one.metres:.2f} | {one.degrees:.2f} | "
+            f"{one.metres_90:.2f} | {one.within_bounds:.2f} |"
+        )
+    write_text(folder / "places.md", "\n".join(text) + "\n")
+    return folder / "places.md"
+
+
+def _plain(value: object) -> str:
+    return f"{value:.4f}" if isinstance(value, float) else str(value)
+
+
+def without_colours(frame: Frame) -> Frame:
     """Without colours: a grey map must not tell other drives apart by theirs."""
     return replace(frame, load_image=partial(_grey, frame))
 

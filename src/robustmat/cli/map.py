@@ -40,6 +40,7 @@ CameraOption = Annotated[
 ]
 Least = Annotated[float, typer.Option(min=0.0, max=1.0, help="Below this probability a place is unknown.")]
 Sequence_ = Annotated[bool, typer.Option("--sequence", help="The images are a drive: carry evidence along.")]
+Step = Annotated[float, typer.Option(min=0.01, help="With --sequence: metres from image to image, about.")]
 Json = Annotated[Path | None, typer.Option(callback=output_file, help="Write the answers here.")]
 Picture = Annotated[Path | None, typer.Option(callback=_drawable, help="Draw map and answers (.png, .html).")]
 CheckpointOption = Annotated[
@@ -62,6 +63,9 @@ def build(
     min_height: Annotated[float, typer.Option(min=0.0, help="Leave out boxes lower than this, in pixels.")] = 0.0,
     min_sightings: Annotated[int, typer.Option(min=1, help="Leave out objects seen in fewer frames.")] = 1,
     max_landmarks: Annotated[int | None, typer.Option(min=1, help="Keep the rarest-looking of a keyframe.")] = None,
+    pose_error: Annotated[
+        tuple[float, float], typer.Option(metavar="METRES DEGREES", help="How well the poses of the drives are known.")
+    ] = (0.03, 0.1),
     keypoints: Annotated[
         int,
         typer.Option(min=0, help="Keep up to this many keypoints of a keyframe, too (500): surer, many more bytes."),
@@ -92,6 +96,7 @@ def build(
             "min_sightings": min_sightings,
             "max_landmarks": max_landmarks,
             "keypoints": keypoints,
+            "pose_error": pose_error,
         },
         "map settings",
     )
@@ -176,6 +181,7 @@ def query(
     masks: Masks = None,
     camera: CameraOption = None,
     sequence: Sequence_ = False,
+    step: Step = 3.0,
     min_probability: Least = 0.5,
     checkpoint: CheckpointOption = None,
     at: At = None,
@@ -187,7 +193,7 @@ def query(
     opened = _open(map_, at, storage, checkpoint)
     frames = _frames(images, boxes, masks, camera)
     if sequence:
-        answers = opened.query_sequence(frames, min_probability=min_probability)
+        answers = opened.query_sequence(frames, min_probability=min_probability, step=step)
     else:
         answers = (opened.query(frame, min_probability=min_probability) for frame in frames)
     _report(opened, [answer.to_json() for answer in answers], json, picture)
@@ -201,6 +207,7 @@ def locate(
     masks: Masks = None,
     camera: CameraOption = None,
     sequence: Sequence_ = False,
+    step: Step = 3.0,
     min_probability: Least = 0.5,
     checkpoint: CheckpointOption = None,
     at: At = None,
@@ -212,7 +219,7 @@ def locate(
     opened = _open(map_, at, storage, checkpoint)
     frames = _frames(images, boxes, masks, camera)
     if sequence:
-        found = opened.locate_sequence(frames, min_probability=min_probability)
+        found = opened.locate_sequence(frames, min_probability=min_probability, step=step)
     else:
         found = (opened.locate(frame, min_probability=min_probability) for frame in frames)
     _report(opened, [one.to_json() for one in found], json, picture)

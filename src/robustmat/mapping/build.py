@@ -167,9 +167,8 @@ def make_batch(stretch: Stretch, matcher: Matcher, settings: MapSettings) -> Bat
     if settings.keypoints:
         seen = [add_keypoints(frame, one.frame.image) for frame, one in zip(embedded, stretch.keyframes, strict=True)]
         poses = [one.T_world_camera for one in stretch.keyframes]
-        embedded = place_keypoints(
-            seen, poses, [_camera(stretch.dataset, one) for one in stretch.keyframes], settings.keypoints
-        )
+        cameras = [_camera(stretch.dataset, one) for one in stretch.keyframes]
+        embedded = place_keypoints(seen, poses, cameras, settings.keypoints)
     vectors = [search_vectors(frame) for frame in embedded]
     if settings.max_landmarks is not None:
         kept = rarest(vectors, settings.max_landmarks)

@@ -11,7 +11,9 @@ from robustmat.types import Array
 
 GETS_LOST = 0.02  # how likely the camera leaves the map from one frame to the next
 COMES_BACK = 0.02  # or enters it
-UNSEEN = -1.0  # the log likelihood ratio of a keyframe that was not compared with the frame
+NOTHING = -0.3  # the log likelihood ratio of all keyframes when a frame shows nothing known
+LEAST = -1.0  # of keyframes that were not compared with the frame, at most; less than of those that were
+ALIKE = 0.5  # how much of a frame's evidence is new: the next frame sees nearly the same
 
 
 class DriveFilter:
@@ -46,10 +48,12 @@ class DriveFilter:
         return np.append(stay, belief[-1] * (1 - COMES_BACK) + moved.sum() * GETS_LOST)
 
     def update(self, belief: Array, log_ratio: Mapping[str, float]) -> Array:
-        """Weigh the belief with what was seen; keyframes that were not compared count as a little unlikely."""
-        evidence = np.append(np.full(len(self.names), UNSEEN), 0.0)
+        """Weigh the belief with what was seen; keyframes that votes did not propose count as less likely than those."""
+        unseen = min(LEAST, *log_ratio.values(), 0.0) if log_ratio else NOTHING
+        evidence = np.append(np.full(len(self.names), unseen), 0.0)
         for name, value in log_ratio.items():
             evidence[self.index[name]] = value
+        evidence *= ALIKE
         weighed = belief * np.exp(evidence - evidence.max())
         return np.asarray(weighed / weighed.sum())
 

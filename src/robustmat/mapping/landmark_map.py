@@ -144,7 +144,7 @@ class LandmarkMap:
         if matcher is not None:
             refuse_other_matcher(self.header, matcher, store.place)
         self._matcher, self._at = matcher, at
-        self.model = model or shipped_model(self.header.checkpoint, self.header.evidence)
+        self.model = model or shipped_model(keypoints=self.header.settings.keypoints > 0)
         self.snapshot: Snapshot = store.snapshot(at)
         self._kept: OrderedDict[str, tuple[KeyframeInfo, EmbeddedFrame]] = OrderedDict()
         self._drive: tuple[KeyframeInfo, ...] | None = None
@@ -377,7 +377,9 @@ class LandmarkMap:
         found = estimate_pose(observed, camera, prior, 3 if track is None else 1, start)
         if found is None:
             return None
-        covariance = found.covariance * self.model.covariance_scale
+        metres, degrees = self.header.settings.pose_error
+        own = np.diag([metres**2] * 3 + [np.radians(degrees) ** 2] * 3)
+        covariance = found.covariance * self.model.covariance_scale + own
         wide = float(np.sqrt(np.linalg.eigvalsh(covariance[:3, :3]).max()))
         return replace(found, covariance=covariance) if wide < WIDEST else None
 

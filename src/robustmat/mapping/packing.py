@@ -15,11 +15,12 @@ from safetensors.numpy import load, save
 
 from robustmat.errors import DataError
 from robustmat.mapping.settings import Precision
+from robustmat.matching.combined import VIEW
 from robustmat.matching.embedded import EmbeddedFrame
 from robustmat.types import Landmark
 
 WIDE = 16
-WHOLE_FRAME = "keypoint"  # begins the names of arrays that do not belong to single landmarks
+WHOLE_FRAME = ("keypoint", VIEW)  # begin the names of arrays that do not belong to single landmarks
 SCALE = "!scale"  # behind the name of an array of int8: what its rows are multiplied by
 
 Arrays = Mapping[str, NDArray[Any]]

@@ -87,9 +87,8 @@ def features_of(votes: float, result: MatchResult, pose: PoseEstimate | None, ke
     return np.array([np.sqrt(votes), np.sqrt(likely), np.sqrt(doubtful), likely / fewest, np.log1p(keypoints / 5)])
 
 
-def shipped_model(matcher: str, evidence: str) -> PlaceModel:
-    """The model fitted for a matcher and its evidence, or one that serves any."""
+def shipped_model(*, keypoints: bool) -> PlaceModel:
+    """The model for maps of landmarks alone, or for those that keep keypoints, too."""
     text = (resources.files("robustmat.mapping") / "place_models.json").read_text(encoding="utf-8")
-    fitted = json.loads(text)
-    values = fitted.get(f"{matcher} {evidence}") or fitted.get("any") or {}
+    values = json.loads(text)["landmarks and keypoints" if keypoints else "landmarks"]
     return parse(PlaceModel, values, "place_models.json")

@@ -13,24 +13,21 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from robustmat.features.keypoints import detect_keypoints, match_keypoints, unit_descriptors
 from robustmat.mapping.pose import Observations
+from robustmat.matching.combined import VIEW
 from robustmat.matching.embedded import EmbeddedFrame
 from robustmat.types import Array, Camera, Image
 
-SMOOTHED = 1.5  # pixels, of the grey image before SIFT: noise would make keypoints of its own
 DETECTED = 2000
-RATIO = 0.85  # of the nearest to the second nearest
-SCALE = 512.0  # of square-rooted descriptors, to fill a byte
-PIXEL, LOOK, POINT = "keypoint_pixel", "keypoint_look", "keypoint_point"  # arrays of an embedded frame
+PIXEL, LOOK = "keypoint_place", "keypoint_descriptor"  # arrays that `detect_keypoints` gives
+POINT = "keypoint_point"  # [N, 3], where they stand in the keyframe's own axes
 FEWEST = 6
 REPROJECTION = 3.0  # pixels within which a keypoint agrees with a pose
 TRIANGULATED = 2.0  # pixels within which both keyframes must see a triangulated point
 NEAREST, FARTHEST = 2.0, 80.0  # metres in front of the camera
 PARALLAX = np.radians(0.5)
 DIRECTIONS, VECTOR = 6, 512  # cells of the frame's vector are 2 ** DIRECTIONS
-
-OPENCV: Any = cv2  # its type stubs leave SIFT out
-Bytes = NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
@@ -43,32 +40,14 @@ class ScenePose:
 
 
 def add_keypoints(frame: EmbeddedFrame, image: Image) -> EmbeddedFrame:
-    """The embedded frame with keypoints of its picture: pixels [N, 2] and descriptors [N, 128]."""
-    sift = OPENCV.SIFT_create(nfeatures=DETECTED, contrastThreshold=0.01)
-    grey = cv2.GaussianBlur(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY), (0, 0), SMOOTHED)
-    found, described = sift.detectAndCompute(grey, None)
-    if described is None:
-        pixel, look = np.zeros((0, 2), np.float32), np.zeros((0, 128), np.uint8)
+    """The embedded frame with keypoints of its picture: those that its matcher found, if it looks for any."""
+    if LOOK in frame.arrays:
+        return frame
+    if VIEW + LOOK in frame.arrays:
+        found = {name: frame.arrays[VIEW + name] for name in (PIXEL, LOOK)}
     else:
-        pixel = np.array([point.pt for point in found], np.float32) + 0.5  # boxes count from pixels' edges
-        share = described / np.maximum(described.sum(axis=1, keepdims=True), 1e-9)
-        look = np.clip(np.rint(SCALE * np.sqrt(share)), 0, 255).astype(np.uint8)
-    return replace(frame, arrays={**frame.arrays, PIXEL: pixel, LOOK: look})
-
-
-def match_looks(a: Bytes, b: Bytes) -> NDArray[np.intp]:
-    """Pairs [M, 2] that are each other's nearest and clearly nearer than the second."""
-    if len(a) < 2 or len(b) < 2:
-        return np.zeros((0, 2), np.intp)
-    first, second = (rows.astype(np.float32) / SCALE for rows in (a, b))
-    alike = first @ second.T
-    best = alike.argmax(axis=1)
-    two = np.partition(alike, -2, axis=1)[:, -2:]
-    distance = np.sqrt(np.maximum(2 - 2 * two, 0))  # second nearest, nearest
-    clear = distance[:, 1] < RATIO * distance[:, 0]
-    mutual = alike.argmax(axis=0)[best] == np.arange(len(a))
-    rows = np.flatnonzero(clear & mutual)
-    return np.stack([rows, best[rows]], axis=1)
+        found = {name: array for name, array in detect_keypoints(image, most=DETECTED).items() if name in (PIXEL, LOOK)}
+    return replace(frame, arrays={**frame.arrays, **found})
 
 
 def place_keypoints(
@@ -88,7 +67,7 @@ def place_keypoints(
             **frame.arrays,
             PIXEL: frame.arrays[PIXEL][known],
             LOOK: frame.arrays[LOOK][known],
-            POINT: points[known].astype(np.float32),  # in the keyframe's own axes
+            POINT: points[known].astype(np.float32),
         }
         placed.append(replace(frame, arrays=arrays))
     return placed
@@ -100,10 +79,10 @@ def scene_pose(
     """The pose that most keypoints agree with; None where too few do."""
     if LOOK not in frame.arrays or POINT not in keyframe.arrays:
         return None
-    pairs = match_looks(frame.arrays[LOOK], keyframe.arrays[LOOK])
+    pairs, _ = match_keypoints(dict(frame.arrays), dict(keyframe.arrays))
     if len(pairs) < FEWEST:
         return None
-    pixels = frame.arrays[PIXEL][pairs[:, 0]].astype(np.float64) - 0.5
+    pixels = frame.arrays[PIXEL][pairs[:, 0]].astype(np.float64)
     points = keyframe.arrays[POINT][pairs[:, 1]].astype(np.float64)
     cv2.setRNGSeed(0)
     found, turn, shift, inliers = cv2.solvePnPRansac(
@@ -125,13 +104,15 @@ def frame_vector(arrays: Mapping[str, NDArray[Any]]) -> NDArray[np.float32]:
 
     Cells are cut by fixed random directions, so that nothing has to be learned and all maps agree.
     """
-    looks = arrays[LOOK].astype(np.float32) / SCALE
+    looks = unit_descriptors(dict(arrays))
     if not len(looks):
         return np.zeros(VECTOR, np.float32)
     rng = np.random.default_rng(20260)
-    looks = looks - 0.07  # about the mean of square-rooted descriptors
-    cells = (looks @ rng.normal(size=(128, DIRECTIONS)).astype(np.float32) > 0) @ (1 << np.arange(DIRECTIONS))
-    sums = np.zeros((1 << DIRECTIONS, 128), np.float32)
+    looks = looks - looks.mean()
+    cells = (looks @ rng.normal(size=(looks.shape[1], DIRECTIONS)).astype(np.float32) > 0) @ (
+        1 << np.arange(DIRECTIONS)
+    )
+    sums = np.zeros((1 << DIRECTIONS, looks.shape[1]), np.float32)
     np.add.at(sums, cells, looks)
     sums /= np.maximum(np.sqrt(np.linalg.norm(sums, axis=1, keepdims=True)), 1e-6)
     project = rng.normal(size=(sums.size, VECTOR)).astype(np.float32)
@@ -145,7 +126,7 @@ def _observations(world: Array, pixels: Array, depth: Array) -> Observations:
     spread = np.sqrt(1.5**2 + (0.02 * np.minimum(depth, 50.0)) ** 2)
     return Observations(
         points=np.repeat(world, 2, axis=0),
-        pixels=pixels.ravel() + 0.5,
+        pixels=pixels.ravel(),
         axis=np.tile(np.array([0, 1], np.intp), count),
         spread=np.repeat(spread, 2),
         landmark=np.repeat(-1 - np.arange(count, dtype=np.intp), 2),  # below zero: no landmarks
@@ -157,12 +138,12 @@ def _triangulate(
     a: EmbeddedFrame, b: EmbeddedFrame, T_world_a: Array, T_world_b: Array, camera_a: Camera, camera_b: Camera
 ) -> tuple[NDArray[np.intp], Array]:
     """Rows of `a` and their points [M, 3] in its axes."""
-    pairs = match_looks(a.arrays[LOOK], b.arrays[LOOK])
+    pairs, _ = match_keypoints(dict(a.arrays), dict(b.arrays))
     T_b_a = np.linalg.inv(T_world_b) @ T_world_a
     if not len(pairs) or np.linalg.norm(T_b_a[:3, 3]) < 0.3:
         return np.zeros(0, np.intp), np.zeros((0, 3))
     pixels_a, pixels_b = (
-        frame.arrays[PIXEL][rows].astype(np.float64) - 0.5 for frame, rows in ((a, pairs[:, 0]), (b, pairs[:, 1]))
+        frame.arrays[PIXEL][rows].astype(np.float64) for frame, rows in ((a, pairs[:, 0]), (b, pairs[:, 1]))
     )
     first, second = camera_a.matrix @ np.eye(3, 4), camera_b.matrix @ T_b_a[:3]
     points = cv2.triangulatePoints(first, second, pixels_a.T, pixels_b.T)

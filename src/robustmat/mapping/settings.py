@@ -24,6 +24,7 @@ class MapSettings(Config):
     min_sightings: PositiveInt = 1  # frames of the drive that an object must be seen in
     max_landmarks: PositiveInt | None = None  # of a keyframe: those that look rarest
     keypoints: int = Field(default=0, ge=0)  # of a keyframe, at most: a second witness that takes many more bytes
+    pose_error: tuple[float, float] = (0.03, 0.1)  # metres, degrees: how well the poses of its drives are known
     views: PositiveInt = 3  # representative embeddings of an object for each stretch of a drive
     stretch: PositiveInt = 25  # keyframes of one batch
 

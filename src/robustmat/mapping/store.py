@@ -189,8 +189,13 @@ class MapStore:
         where: str | None = None,
         table: str = "views",
         wanted: str = "object",
+        exact: bool = False,
     ) -> list[list[Any]]:
-        """The nearest rows of each vector [N, D], nearest first: the column `wanted` and `_distance` (squared)."""
+        """The nearest rows of each vector [N, D], nearest first: the column `wanted` and `_distance` (squared).
+
+        Args:
+            exact: compare with all rows, even where there is an index.
+        """
         alive = snapshot.attempts
         if not snapshot.latest:
             listed = ", ".join(f"'{attempt}'" for attempt in sorted(alive))
@@ -198,7 +203,7 @@ class MapStore:
             where = old if where is None else f"({where}) AND {old}"
         with explained(self.place, "read"):
             query = self._tables[table].search(vectors, vector_column_name="vector").distance_type("l2")
-            query = query.nprobes(PROBES)
+            query = query.bypass_vector_index() if exact else query.nprobes(PROBES)
             query = query if where is None else query.where(where, prefilter=True)
             found = query.select(["attempt", wanted, "_distance"]).limit(count).to_arrow().to_pylist()
         hits: list[list[Any]] = [[] for _ in range(len(vectors))]
