@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from robustmat.dataset.store import LandmarkDataset, open_dataset
     from robustmat.errors import RobustMatError
     from robustmat.evaluation.evaluate import evaluate
+    from robustmat.mapping.landmark_map import LandmarkMap, open_map
     from robustmat.matching.embedded import EmbeddedFrame, load_embedded
     from robustmat.matching.matcher import Matcher
     from robustmat.models.robustmat import ModelConfig, RobustMat
@@ -33,6 +34,7 @@ _HOMES = {
     "Frame": "robustmat.types",
     "Landmark": "robustmat.types",
     "LandmarkDataset": "robustmat.dataset.store",
+    "LandmarkMap": "robustmat.mapping.landmark_map",
     "Match": "robustmat.types",
     "MatchResult": "robustmat.types",
     "Matcher": "robustmat.matching.matcher",
@@ -45,6 +47,7 @@ _HOMES = {
     "match_frames": "robustmat.pipeline",
     "match_sequence": "robustmat.pipeline",
     "open_dataset": "robustmat.dataset.store",
+    "open_map": "robustmat.mapping.landmark_map",
     "perturb_image": "robustmat.perturb",
     "read_frame": "robustmat.pipeline",
     "read_sequence": "robustmat.pipeline",
@@ -56,6 +59,7 @@ __all__ = [
     "Frame",
     "Landmark",
     "LandmarkDataset",
+    "LandmarkMap",
     "Match",
     "MatchResult",
     "Matcher",
@@ -68,6 +72,7 @@ __all__ = [
     "match_frames",
     "match_sequence",
     "open_dataset",
+    "open_map",
     "perturb_image",
     "read_frame",
     "read_sequence",

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from robustmat import __version__
-from robustmat.cli import bench, detect, export, inspect, prepare
+from robustmat.cli import bench, detect, export, inspect, map, prepare
 from robustmat.cli.checks import explain
 from robustmat.cli.demo import demo
 from robustmat.cli.evaluate import evaluate
@@ -36,6 +36,7 @@ app.command(rich_help_panel=USE)(demo)
 app.command(rich_help_panel=USE)(match)
 app.command(rich_help_panel=USE)(serve)
 app.add_typer(detect.app, name="detect", rich_help_panel=USE)
+app.add_typer(map.app, name="map", rich_help_panel=USE)
 app.command(rich_help_panel=USE)(models)
 app.command(rich_help_panel=DATA)(simulate)
 app.add_typer(prepare.app, name="prepare", rich_help_panel=DATA)

@@ -30,6 +30,9 @@ EXTRA_OF = {
     "uvicorn": "web",
     "python_multipart": "web",
     "torchvision": "faster-rcnn",
+    "lancedb": "map",
+    "plotly": "map",
+    "distributed": "cluster",
 }
 
 

@@ -1,0 +1,148 @@
+"""How maps grow: seconds to build and to search, bytes, and what an index misses, from 10^4 to 10^6 views."""
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robustmat.mapping.objects import farthest_points
+from robustmat.mapping.settings import MapHeader
+from robustmat.mapping.store import Batch, MapStore, create_store
+from robustmat.types import CATEGORIES
+
+AT_ONCE = 20_000  # views of a batch
+NEAREST = 10
+SPREAD = 0.35  # length of what is added to a real embedding; views of one object are about that far apart
+
+
+@dataclass(frozen=True)
+class MapScaleRow:
+    """One size of a map."""
+
+    views: int
+    build_seconds: float
+    index_seconds: float
+    megabytes: float
+    exact_ms: float  # a landmark, median
+    search_ms: float  # the same through the index, where there is one
+    recall: float  # of the ten nearest
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+def bench_map(
+    sizes: Sequence[int],
+    real: NDArray[np.float32] | None = None,
+    *,
+    queries: int = 50,
+    seed: int = 0,
+    tell: Callable[[str], object] = lambda text: None,
+) -> list[MapScaleRow]:
+    """Grow one map from size to size.
+
+    Args:
+        real: embeddings [N, D] around which others are drawn; random directions, if there are none.
+    """
+    rng = np.random.default_rng(seed)
+    around = _unit(rng.normal(size=(500, 304)).astype(np.float32)) if real is None else real
+    folder = Path(tempfile.mkdtemp(prefix="robustmat-map-"))
+    rows = []
+    try:
+        header = MapHeader(
+            world="bench", checkpoint="bench", evidence="pair", fingerprint="bench", dimension=around.shape[1]
+        )
+        store = create_store(folder / "map", header)
+        there, building = 0, 0.0
+        for size in sorted(sizes):
+            tell(f"growing to {size} views")
+            start = time.perf_counter()
+            while there < size:
+                count = min(AT_ONCE, size - there)
+                _append(store, drawn(around, count, rng), there)
+                there += count
+            building += time.perf_counter() - start
+            start = time.perf_counter()
+            store.compact()
+            indexing = time.perf_counter() - start
+            rows.append(_measure(store, around, size, building, indexing, queries, rng))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return rows
+
+
+def drawn(around: NDArray[np.float32], count: int, rng: np.random.Generator) -> NDArray[np.float32]:
+    """Unit vectors near some of `around`: [count, D]."""
+    chosen = around[rng.integers(0, len(around), count)]
+    noise = rng.normal(size=chosen.shape).astype(np.float32) / np.sqrt(chosen.shape[1])
+    return _unit(chosen + SPREAD * noise)
+
+
+def spread_out(vectors: NDArray[np.float32], most: int = 2000) -> NDArray[np.float32]:
+    """Embeddings that stand for all: what others are drawn around."""
+    return vectors[farthest_points(vectors, most)]
+
+
+def _append(store: MapStore, vectors: NDArray[np.float32], first: int) -> None:
+    views = [
+        {
+            "object": str(first + i),
+            "category": CATEGORIES[i % len(CATEGORIES)],
+            "x": 0.0,
+            "y": 0.0,
+            "z": float(first + i),
+            "pixels": 50.0,
+            "vector": vector,
+        }
+        for i, vector in enumerate(vectors.astype(np.float16))
+    ]
+    about = {
+        "dataset": "bench",
+        "keyframes": 0,
+        "objects": 0,
+        "landmarks": len(views),
+        "views": len(views),
+        "metres": 0.0,
+    }
+    store.append(Batch(f"views from {first}", about, [], [], views))
+
+
+def _measure(
+    store: MapStore,
+    around: NDArray[np.float32],
+    size: int,
+    building: float,
+    indexing: float,
+    queries: int,
+    rng: np.random.Generator,
+) -> MapScaleRow:
+    snapshot = store.snapshot()
+    asked = drawn(around, queries, rng)
+    times: dict[bool, list[float]] = {True: [], False: []}
+    found: dict[bool, list[set[str]]] = {True: [], False: []}
+    for vector in asked:
+        for exact in (True, False):
+            start = time.perf_counter()
+            hits = store.search(vector[None], NEAREST, snapshot, exact=exact)[0]
+            times[exact].append(1000 * (time.perf_counter() - start))
+            found[exact].append({hit["object"] for hit in hits})
+    recall = np.mean([len(a & b) / NEAREST for a, b in zip(found[True], found[False], strict=True)])
+    return MapScaleRow(
+        size,
+        building,
+        indexing,
+        store.bytes() / 1e6,
+        float(np.median(times[True])),
+        float(np.median(times[False])),
+        float(recall),
+    )
+
+
+def _unit(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9), np.float32)

@@ -1,0 +1,52 @@
+"""What a map is told when it is made, and what it says about itself ever after."""
+
+from typing import Literal
+
+from pydantic import Field, PositiveFloat, PositiveInt
+
+from robustmat.config import Config
+from robustmat.errors import InputError
+from robustmat.matching.matcher import Matcher
+
+FORMAT = "robustmat-map"
+VERSION = 1
+
+Precision = Literal["float32", "float16", "int8"]
+
+
+class MapSettings(Config):
+    """What a map keeps. It is set once: all that is added later is kept in the same way."""
+
+    keyframe_spacing: PositiveFloat = 2.0  # metres travelled from one keyframe to the next
+    keyframe_turn: PositiveFloat = 15.0  # degrees; turning this far makes a keyframe, too
+    precision: Precision = "float16"  # of stored embeddings
+    min_height: float = Field(default=0.0, ge=0)  # pixels; lower boxes are left out
+    min_sightings: PositiveInt = 1  # frames of the drive that an object must be seen in
+    max_landmarks: PositiveInt | None = None  # of a keyframe: those that look rarest
+    keypoints: int = Field(default=0, ge=0)  # of a keyframe, at most: a second witness that takes many more bytes
+    pose_error: tuple[float, float] = (0.03, 0.1)  # metres, degrees: how well the poses of its drives are known
+    views: PositiveInt = 3  # representative embeddings of an object for each stretch of a drive
+    stretch: PositiveInt = 25  # keyframes of one batch
+
+
+class MapHeader(Config):
+    """Which matcher made the map, for which world; stored with it, and all that is asked of it must agree."""
+
+    format: str = FORMAT
+    version: int = VERSION
+    world: str
+    checkpoint: str  # a shipped name or a folder: what the matcher is loaded by
+    evidence: str
+    fingerprint: str
+    dimension: PositiveInt  # of search vectors, padded
+    settings: MapSettings = Field(default_factory=MapSettings)
+
+
+def refuse_other_matcher(header: MapHeader, matcher: Matcher, where: str) -> None:
+    """Numbers of another model fit by shape, perhaps, and mean something else."""
+    if (matcher.fingerprint, matcher.evidence) != (header.fingerprint, header.evidence):
+        raise InputError(
+            f"map {where} was made by '{header.checkpoint}' with evidence '{header.evidence}' (fingerprint "
+            f"{header.fingerprint}), not by '{matcher.name}' with '{matcher.evidence}' ({matcher.fingerprint}): load "
+            f"'{header.checkpoint}', or build the map again"
+        )
