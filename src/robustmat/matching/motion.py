@@ -128,7 +128,7 @@ def motion_likelihood(
         out[:, s] = np.einsum("nz,nzy->ny", weight[:, :, s], fit)
     # Another object of this category is seen anywhere: columns over about a radian, sizes over their spread.
     likelihood = np.log((1 - TAIL) * out / (deviation[:, None, None] * 2.5) + TAIL)
-    return np.asarray(likelihood.reshape(len(pairs), -1), np.float32)
+    return np.asarray(likelihood.reshape(len(pairs), len(motions.ahead)), np.float32)
 
 
 def _size_cost(a: Floats, b: Floats, scale: Floats) -> NDArray[np.float32]:
