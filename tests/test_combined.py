@@ -1,0 +1,177 @@
+"""All evidence in one probability: the matcher that `load` gives, how it is fitted, and how it is reported."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from models_for_tests import untrained
+from robustmat.checkpoints.load import from_checkpoint, load, network_matcher
+from robustmat.checkpoints.store import load_checkpoint, save_checkpoint
+from robustmat.errors import ConfigError, InputError
+from robustmat.fitting.evidence import KINDS, collect_cases, fit_combinations, read_cases, write_cases
+from robustmat.geometry.relative_pose import MotionPrior
+from robustmat.matching.combine import EVIDENCE_FEATURES, Combination
+from robustmat.matching.combined import CombinedMatcher
+from robustmat.sources.motion import read_motion
+from robustmat.tables import leave_one_out as table
+from robustmat.types import Frame
+from small_world import drive, make_boards
+
+WEIGHTS = {
+    kind: Combination(
+        weights=dict.fromkeys(EVIDENCE_FEATURES[kind], 0.5),
+        intercept=-1.0,
+        precision=((0.5, 0.9), (0.8, 0.96)),
+    )
+    for kind in KINDS
+}
+
+
+@pytest.fixture(scope="module")
+def matchers() -> dict[str, CombinedMatcher]:
+    checkpoint = replace(untrained(), combinations=WEIGHTS)
+    made = {kind: from_checkpoint(checkpoint, kind) for kind in KINDS}
+    assert all(isinstance(matcher, CombinedMatcher) for matcher in made.values())
+    return made  # type: ignore[return-value]
+
+
+@pytest.fixture(scope="module")
+def frames() -> tuple[Frame, ...]:
+    return drive(make_boards(12, seed=1), frames=8).frames
+
+
+def test_the_score_is_a_probability_and_a_half_decides(
+    matchers: dict[str, CombinedMatcher], frames: tuple[Frame, ...]
+) -> None:
+    for matcher in matchers.values():
+        result = matcher.match(frames[0], frames[3])
+        assert ((result.score >= 0) & (result.score <= 1)).all()
+        assert np.array_equal(result.score, result.probability)
+        assert all(match.probability >= 0.5 for match in result.matches)
+
+
+def test_a_frame_that_was_kept_without_keypoints_is_matched_by_placement(
+    matchers: dict[str, CombinedMatcher], frames: tuple[Frame, ...]
+) -> None:
+    a, b = (matchers["placement"].embed(frame) for frame in (frames[0], frames[3]))
+    assert not any("keypoint" in name for name in a.arrays)
+    wanted = matchers["placement"].score(a, b)
+    assert np.array_equal(matchers["scene"].score(a, b), wanted)
+    with_keypoints = matchers["scene"].embed(frames[0])
+    assert np.array_equal(matchers["scene"].score(with_keypoints, b), wanted)
+
+
+def test_the_explanation_adds_up_to_the_log_odds_before_competition(
+    matchers: dict[str, CombinedMatcher], frames: tuple[Frame, ...]
+) -> None:
+    matcher = matchers["scene"]
+    a, b = matcher.embed(frames[0]), matcher.embed(frames[2])
+    features, combination = matcher.features(a, b)
+    parts = matcher.explain(a, b, 1, 2)
+    assert sum(value for _, value in parts) == pytest.approx(combination.logits(features)[1, 2])
+    assert {name for name, _ in parts} == {*EVIDENCE_FEATURES["scene"], "base rate"}
+
+
+def test_a_known_motion_favours_the_candidates_that_it_explains(frames: tuple[Frame, ...]) -> None:
+    only_motion = {"placement": Combination(weights={"motion": 1.0}, intercept=0.0)}
+    matcher = CombinedMatcher(network_matcher(untrained(), "placement"), only_motion, "placement")
+    a, b = matcher.embed(frames[0]), matcher.embed(frames[4])
+    identities = [[mark.identity for mark in frame.landmarks] for frame in (frames[0], frames[4])]
+    right = np.array([[x == y for y in identities[1]] for x in identities[0]])
+    T_b_a = np.eye(4)
+    T_b_a[2, 3] = -6.0  # what stood 6 m further ahead
+    told = matcher.with_motion(MotionPrior(T_b_a)).score(a, b)[right].mean()
+    T_b_a[2, 3] = 6.0
+    misled = matcher.with_motion(MotionPrior(T_b_a)).score(a, b)[right].mean()
+    assert told > misled + 0.1
+
+
+def test_a_motion_is_refused_where_nothing_can_be_made_of_it(
+    matchers: dict[str, CombinedMatcher], frames: tuple[Frame, ...]
+) -> None:
+    motion = MotionPrior(np.eye(4))
+    with pytest.raises(ConfigError, match="placement or scene"):
+        matchers["frames"].match(frames[0], frames[1], motion=motion)
+    with pytest.raises(ConfigError, match="cannot use a known motion"):
+        load("root-sift").match(frames[0], frames[1], motion=motion)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("[]", "T_b_a"),
+        ('{"T_b_a": [[1, 2], [3]]}', "no number"),
+        ('{"T_b_a": [[1, 0], [0, 1]]}', "4 x 4"),
+        (json.dumps({"T_b_a": (2 * np.eye(4)).tolist()}), "rotation"),
+        (json.dumps({"T_b_a": np.eye(4).tolist(), "rotation_deviation": -1}), "positive"),
+    ],
+)
+def test_a_broken_motion_file_is_explained(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "motion.json").write_text(content)
+    with pytest.raises(InputError, match=message):
+        read_motion(tmp_path / "motion.json")
+
+
+def test_a_wanted_precision_is_answered_from_the_calibration(matchers: dict[str, CombinedMatcher]) -> None:
+    assert matchers["scene"].min_probability_for(0.9) == 0.5
+    assert matchers["scene"].min_probability_for(0.95) == 0.8
+    with pytest.raises(ConfigError, match=r"0\.960 at most"):
+        matchers["scene"].min_probability_for(0.99)
+
+
+def test_combinations_travel_with_the_checkpoint_and_the_last_is_the_default(tmp_path: Path) -> None:
+    save_checkpoint(tmp_path / "mine", replace(untrained(), combinations=WEIGHTS))
+    assert load_checkpoint(tmp_path / "mine").combinations == WEIGHTS
+    assert load(tmp_path / "mine", runtime="torch").evidence == "scene"
+    assert not isinstance(load(tmp_path / "mine", runtime="torch", evidence="pair"), CombinedMatcher)
+
+
+@pytest.fixture(scope="module")
+def worlds() -> list:  # type: ignore[type-arg]
+    return [
+        drive(
+            make_boards(14, seed=seed), name=f"drive{seed}", world=f"world{seed}", frames=10, first_identity=100 * seed
+        )
+        for seed in (1, 2, 3)
+    ]
+
+
+def test_collected_cases_survive_the_disk(worlds: list, tmp_path: Path) -> None:  # type: ignore[type-arg]
+    inner = network_matcher(untrained(), "placement")
+    cases = collect_cases(inner, worlds[:2], "clean", frame_pairs=6, unrelated=4, cache=tmp_path)
+    assert {case.related for case in cases} == {True, False}
+    assert all((case.case.label != 1).all() for case in cases if not case.related)
+    write_cases(tmp_path / "copy.npz", cases)
+    for one, other in zip(cases, read_cases(tmp_path / "copy.npz"), strict=True):
+        assert (one.worlds, one.perturbation, one.distance) == (other.worlds, other.perturbation, other.distance)
+        assert np.array_equal(one.case.label, other.case.label)
+        for name, values in one.case.features.items():
+            np.testing.assert_allclose(values, other.case.features[name], rtol=1e-6)
+
+
+def test_nothing_is_fitted_on_the_drive_that_is_reported(
+    worlds: list,  # type: ignore[type-arg]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fitted_on = []
+
+    def fit(cases):  # type: ignore[no-untyped-def]
+        fitted_on.append({world for case in cases for world in case.worlds})
+        return fit_combinations(cases)
+
+    monkeypatch.setattr(table, "fit_combinations", fit)
+    inner = network_matcher(untrained(), "placement")
+    report = table.leave_one_out(inner, worlds, conditions=("clean",), frame_pairs=8, cache=tmp_path / "cases")
+    assert fitted_on == [{"world2", "world3"}, {"world1", "world3"}, {"world1", "world2"}]
+    assert set(report["clean"]) == {*KINDS, "keypoints-in-boxes"}
+    for drives in report["clean"].values():
+        for numbers in drives.values():
+            assert 0 <= numbers["all"]["f1"] <= 1
+            bands = [numbers[band] for band in ("2-5", "5-10", "10-25")]
+            assert sum(band["right"] for band in bands) == numbers["all"]["right"]
+    path = table.write_report(tmp_path, report, "robustmat reproduce leave-one-out")
+    assert "| clean | scene |" in path.read_text()
