@@ -24,6 +24,7 @@ class Judged:
     size: float  # of the shorter side: of the landmark if there is one, else of the detection
     confidence: float | None  # None: missed
     right: bool
+    returned: bool = True  # False: a candidate that the detector is not sure enough of
 
 
 def evaluate_detector(
@@ -37,9 +38,9 @@ def evaluate_detector(
     seconds = []
     for number, truth in enumerate(truths):
         start = time.perf_counter()
-        found = detector.detect(truth.frame)
+        returned = detector.detect(truth.frame)
         seconds.append(time.perf_counter() - start)
-        judged += judge(found, truth, labelled)
+        judged += judge(_candidates(detector, truth, returned), truth, labelled, returned)
         if progress is not None:
             progress(number + 1)
     return {
@@ -63,9 +64,24 @@ def evaluate_detector(
     }
 
 
-def judge(found: Sequence[Landmark], truth: Truth, labelled: Sequence[str] = CATEGORIES) -> list[Judged]:
-    """Match detections to landmarks of their category, the surest first, each landmark once."""
+def _candidates(detector: LandmarkDetector, truth: Truth, returned: tuple[Landmark, ...]) -> tuple[Landmark, ...]:
+    """What average precision ranks: all candidates of a detector that tells them, else what it returns."""
+    tell = getattr(detector, "candidates", None)
+    return returned if tell is None else tell(truth.frame)
+
+
+def judge(
+    found: Sequence[Landmark],
+    truth: Truth,
+    labelled: Sequence[str] = CATEGORIES,
+    returned: Sequence[Landmark] | None = None,
+) -> list[Judged]:
+    """Match detections to landmarks of their category, the surest first, each landmark once.
+
+    `returned` are those of `found` that count for precision and recall; all, unless given.
+    """
     judged = []
+    sure = set(found if returned is None else returned)
     for category in labelled:
         wanted = [it for it in truth.landmarks if it.category == category]
         offered = sorted((it for it in found if it.category == category), key=_confidence, reverse=True)
@@ -75,9 +91,11 @@ def judge(found: Sequence[Landmark], truth: Truth, labelled: Sequence[str] = CAT
             best = int(np.argmax(np.where(free, row, -1.0))) if free.any() else -1
             if best >= 0 and row[best] >= LEAST_OVERLAP[category]:
                 free[best] = False
-                judged.append(Judged(category, _short_side(wanted[best].box), _confidence(landmark), True))
+                size = _short_side(wanted[best].box)
+                judged.append(Judged(category, size, _confidence(landmark), True, landmark in sure))
             elif not truth.is_doubtful(landmark.box, category):
-                judged.append(Judged(category, _short_side(landmark.box), _confidence(landmark), False))
+                size = _short_side(landmark.box)
+                judged.append(Judged(category, size, _confidence(landmark), False, landmark in sure))
         judged += [Judged(category, _short_side(wanted[k].box), None, False) for k in np.flatnonzero(free)]
     return judged
 
@@ -85,14 +103,15 @@ def judge(found: Sequence[Landmark], truth: Truth, labelled: Sequence[str] = CAT
 def summarize(judged: Sequence[Judged]) -> dict[str, Any]:
     """Average precision, precision and recall of what was returned, and the number of landmarks."""
     offered = [it for it in judged if it.confidence is not None]
-    right = sum(it.right for it in offered)
-    count = right + sum(it.confidence is None for it in judged)
+    returned = [it for it in offered if it.returned]
+    right = sum(it.right for it in returned)
+    count = sum(it.right for it in offered) + sum(it.confidence is None for it in judged)
     return {
         "ap": average_precision([(it.confidence or 0.0, it.right) for it in offered], count) if count else None,
-        "precision": right / len(offered) if offered else None,
+        "precision": right / len(returned) if returned else None,
         "recall": right / count if count else None,
         "n": count,
-        "detections": len(offered),
+        "detections": len(returned),
     }
 
 

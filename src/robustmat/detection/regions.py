@@ -25,9 +25,10 @@ class ExtractionConfig(Config):
     """How sure the network must be of a pixel, and of a landmark."""
 
     covered: dict[str, float] = dict.fromkeys(CATEGORIES, 0.4)  # probability of a pixel
-    inside: float = 0.5
+    inside: float = 0.3
     confidence: dict[str, float] = dict.fromkeys(CATEGORIES, 0.5)  # mean probability of a landmark's pixels
     smallest_inside: int = 6  # pixels; fewer do not make an object of their own
+    inside_share: float = 0.2  # of the largest inside beside it; objects that touch are about as large
     shortest_arm: int = 13  # pixels of height; what is less tall is cut off a pole
     shortest_pole: int = 18  # pixels of height, for a piece of a pole
     longest_gap: int = 13  # pixels between two pieces of one shaft
@@ -35,9 +36,12 @@ class ExtractionConfig(Config):
     regions: RegionConfig = DEFAULT.regions
 
 
-def extract_landmarks(probabilities: Probabilities, config: ExtractionConfig | None = None) -> tuple[Landmark, ...]:
-    """Landmarks of probabilities [CHANNELS, H, W], ordered by category and confidence."""
+def extract_landmarks(
+    probabilities: Probabilities, config: ExtractionConfig | None = None, *, all_candidates: bool = False
+) -> tuple[Landmark, ...]:
+    """Landmarks of probabilities [CHANNELS, H, W], by category and confidence; also unsure ones, if asked for."""
     config = config or ExtractionConfig()
+    least = dict.fromkeys(CATEGORIES, 0.0) if all_candidates else config.confidence
     categories = probabilities[:INSIDE]
     strongest = categories.max(axis=0)
     inside = probabilities[INSIDE] > config.inside
@@ -53,8 +57,7 @@ def extract_landmarks(probabilities: Probabilities, config: ExtractionConfig | N
         landmarks = [
             Landmark(region.box, category, confidence=confidence)
             for region in regions
-            if is_landmark(region, config.regions)
-            and (confidence := _confidence(plane, region)) >= config.confidence[category]
+            if is_landmark(region, config.regions) and (confidence := _confidence(plane, region)) >= least[category]
         ]
         found += sorted(landmarks, key=lambda landmark: (-(landmark.confidence or 0.0), landmark.box))
     return tuple(found)
@@ -78,7 +81,9 @@ def _objects(mask: Mask, inside: Mask, config: ExtractionConfig) -> Iterator[tup
         left, top, width, height = window
         cores = inside[top : top + height, left : left + width] & piece
         count, numbers, stats, _ = cv2.connectedComponentsWithStats(cores.astype(np.uint8), connectivity=8)
-        large = [n for n in range(1, count) if stats[n, cv2.CC_STAT_AREA] >= config.smallest_inside]
+        areas = stats[1:count, cv2.CC_STAT_AREA]
+        least = max(config.smallest_inside, config.inside_share * float(areas.max(initial=0)))
+        large = [n for n in range(1, count) if areas[n - 1] >= least]
         if len(large) < 2:
             yield window, piece
             continue

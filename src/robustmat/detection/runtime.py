@@ -46,10 +46,18 @@ class DenseLandmarkDetector:
         self._session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
     def detect(self, frame: Frame) -> tuple[Landmark, ...]:
+        return tuple(landmark for landmark in self.candidates(frame) if self.is_sure(landmark))
+
+    def is_sure(self, landmark: Landmark) -> bool:
+        """Whether a candidate is sure enough to be returned by `detect`."""
+        return (landmark.confidence or 0.0) >= self.extraction.confidence[landmark.category]
+
+    def candidates(self, frame: Frame) -> tuple[Landmark, ...]:
+        """All that may be a landmark, however unsure."""
         image = frame.image
         check_image(image, frame.name)
         probabilities, scale = self.probabilities(image)
-        found = extract_landmarks(probabilities, self.extraction)
+        found = extract_landmarks(probabilities, self.extraction, all_candidates=True)
         height, width = image.shape[:2]
         return tuple(replace(landmark, box=_grown(landmark.box, scale, width, height)) for landmark in found)
 
