@@ -19,6 +19,8 @@ from robustmat.progress import Progress, silent
 from robustmat.types import AMBIGUOUS, MATCHED
 
 CONSTANT = ("always-match", "same-class")  # nothing about them can be fitted
+WHOLE_FRAMES = ("keypoints-in-boxes",)  # looks at more than landmarks; one vote decides
+UNFITTED = (*CONSTANT, *WHOLE_FRAMES)
 FITTED = ("cross-correlation", "root-sift", "vgg", "boost-desc")  # learn nothing but a threshold
 MOST_EXAMPLES = 30_000  # rows; enough for 60 small trees, and small enough to travel with a checkpoint
 
@@ -57,7 +59,7 @@ def make_references(
     if training:
         sample = draw_pairs(training, negatives, seed)
         rows = fit_thresholds(rows, sample, perturbation, perturbed_frames=perturbed_frames, progress=progress)
-    return References((*map(_untrained, CONSTANT), *rows), omitted)
+    return References((*map(_untrained, CONSTANT), *rows, *map(_untrained, WHOLE_FRAMES)), omitted)
 
 
 def fit_thresholds(

@@ -118,11 +118,11 @@ class CombinedMatcher(Matcher):
 
     def views(self, a: EmbeddedFrame, b: EmbeddedFrame) -> tuple[SceneView, SceneView]:
         """What is kept of the two whole frames."""
-        return _view(a), _view(b)
+        return whole_frame(a), whole_frame(b)
 
     def scene(self, a: EmbeddedFrame, b: EmbeddedFrame) -> SceneEvidence:
         """What the keypoints of the two whole frames say."""
-        return scene_evidence(_view(a), _view(b), self.inner.logits(a, b, "frames"), self.motion)
+        return scene_evidence(whole_frame(a), whole_frame(b), self.inner.logits(a, b, "frames"), self.motion)
 
     def features(self, a: EmbeddedFrame, b: EmbeddedFrame) -> tuple[dict[str, Array], Combination]:
         """The features of all pairs, and the weights that fit what is known of the two frames."""
@@ -136,13 +136,13 @@ class CombinedMatcher(Matcher):
             return candidate_features(logits), combination
         belief = self._agree(a, b, logits["frames"])
         if self.evidence == "scene" and _has_keypoints(a) and _has_keypoints(b):
-            scene = scene_evidence(_view(a), _view(b), logits["frames"], self.motion)
+            scene = scene_evidence(whole_frame(a), whole_frame(b), logits["frames"], self.motion)
             return candidate_features(logits, belief, scene, clearness(a, b)), combination
         return candidate_features(logits, belief), self.combinations.get("placement", combination)
 
     def _agree(self, a: EmbeddedFrame, b: EmbeddedFrame, logits: Array) -> Array:
         """Belief in every pair once the landmarks agreed on one motion of the camera."""
-        first, second = _view(a), _view(b)
+        first, second = whole_frame(a), whole_frame(b)
         pairs = np.argwhere(first.category[:, None] == second.category)
         boxes_a, boxes_b = (
             tangent_boxes(view.boxes, view.intrinsics, view.width, view.height) for view in (first, second)
@@ -180,7 +180,7 @@ def _has_keypoints(frame: EmbeddedFrame) -> bool:
     return f"{VIEW}keypoint_place" in frame.arrays
 
 
-def _view(frame: EmbeddedFrame) -> SceneView:
+def whole_frame(frame: EmbeddedFrame) -> SceneView:
     """What is kept of the whole frame, as the scene's evidence reads it."""
     if f"{VIEW}camera" not in frame.arrays:
         raise ConfigError(f"frame '{frame.name}' was embedded without its camera: embed it again with this evidence")

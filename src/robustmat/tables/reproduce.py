@@ -13,7 +13,7 @@ from robustmat.checkpoints.store import load_checkpoint
 from robustmat.evaluation.evaluate import evaluate
 from robustmat.evaluation.predictions import write_predictions
 from robustmat.fitting.competition import fit_steps
-from robustmat.fitting.references import CONSTANT, fit_thresholds, geometry_examples, make_references
+from robustmat.fitting.references import UNFITTED, fit_thresholds, geometry_examples, make_references
 from robustmat.matching.cached import CachedMatcher
 from robustmat.matching.matcher import Matcher
 from robustmat.matching.steps import SteppedMatcher
@@ -222,11 +222,11 @@ def reference_rows(side: TrainingSplit, seed: int) -> list[Matcher]:
     learned, held_out = choose_validation((*side.data, *side.also), side.validation)
     rows = make_references(examples=geometry_examples(learned, seed), seed=seed).rows
     sample = build_validation(held_out, parse("paper:16"), seed).sample
-    fitted = fit_thresholds([row for row in rows if row.name not in CONSTANT], sample)
+    fitted = fit_thresholds([row for row in rows if row.name not in UNFITTED], sample)
     geometry = next(row for row in fitted if row.name == "box-geometry")
     strong = [row for row in fitted if row.name in STEPPED_REFERENCES]
     stepped = [row for inner in strong for row in fit_steps(inner, STEPS, sample, prior=geometry)]
-    return [*(row for row in rows if row.name in CONSTANT), *fitted, *stepped]
+    return [*(row for row in rows if row.name in UNFITTED), *fitted, *stepped]
 
 
 def train_command(
