@@ -127,7 +127,7 @@ def test_the_keypoint_covers_the_crop_and_not_its_middle_alone(name: str) -> Non
 def test_reference_rows_fit_their_thresholds_on_the_training_side(street: LandmarkDataset) -> None:
     fitted = {row.name: row.decision for row in make_references([street], negatives="random").rows}
     plain = {row.name: row.decision for row in make_references().rows}
-    assert [*fitted][-4:] == ["cross-correlation", *CLASSIC]
+    assert [*fitted][-5:] == ["cross-correlation", *CLASSIC, "keypoints-in-boxes"]
     for name in FITTED:
         own = untrained_matcher(name).decision
         assert plain[name] == own
