@@ -17,7 +17,9 @@ from robustmat.dataset.truth import UNKNOWN, Indices, Truth, frame_pairs, label_
 from robustmat.errors import ConfigError, DataError
 from robustmat.types import MATCHED, UNMATCHED
 
-FARTHEST_SIGHT = 40.0  # metres between cameras beyond which no landmark is expected in both frames
+# Metres between cameras beyond which no landmark is expected in both frames, and the same along one straight road.
+FARTHEST_SIGHT, FARTHEST_AHEAD = 40.0, 80.0
+SAME_WAY = 0.7  # cosine
 MOST_UNRELATED, UNRELATED_TRIES = 60, 40
 NEGATIVES = ("same-class", "random")
 MATCHED_PER_UNMATCHED = 3
@@ -132,8 +134,14 @@ def _share_nothing(truth: Truth, a: int, b: int) -> bool:
     first, second = truth.frames[a], truth.frames[b]
     if first.world != second.world:
         return True
-    far = np.linalg.norm(first.centre - second.centre) >= FARTHEST_SIGHT
-    return bool(far) and not set(first.identity.tolist()) & set(second.identity.tolist()) - {UNKNOWN}
+    apart = second.centre - first.centre
+    distance = float(np.linalg.norm(apart))
+    looks = [frame.T_world_camera[:3, 2] for frame in (first, second)]
+    # Down a straight road a far landmark is seen by both; around a corner, or looking back, none is.
+    same_way = looks[0] @ looks[1] > SAME_WAY and all(abs(look @ apart) > SAME_WAY * distance for look in looks)
+    if distance < (FARTHEST_AHEAD if same_way else FARTHEST_SIGHT):
+        return False
+    return not set(first.identity.tolist()) & set(second.identity.tolist()) - {UNKNOWN}
 
 
 def _judge(truth: Truth, pairs: Indices) -> _Candidates:

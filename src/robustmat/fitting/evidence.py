@@ -28,6 +28,10 @@ from robustmat.types import UNMATCHED, Array
 
 KINDS = ("frames", "placement", "scene")  # `pair` is the paper's score, and stays as it is
 UNRELATED_SHARE = 0.25  # what frame pairs that share nothing weigh beside the others
+# What may only speak for a match, and what only against: three drives are too few to learn that from.
+FOR = ("pair", "frames", "placement", "motion", "scene_length", "scene_joined", "scene_guided", "scene_guided_share")
+AGAINST = ("scene_column", "scene_edges", "scene_width", "scene_misfit", "scene_parted", "scene_silent")
+SIGNS = dict.fromkeys(FOR, 1) | dict.fromkeys(AGAINST, -1)
 BLANK = Combination(weights=dict.fromkeys(EVIDENCE_FEATURES["scene"], 0.0), intercept=0.0)
 
 
@@ -78,7 +82,7 @@ def collect_cases(
 def fit_combinations(cases: Sequence[FramePairCase]) -> dict[str, Combination]:
     """The weights for each kind of evidence; every world and perturbation counts alike."""
     weighted = weigh(cases)
-    return {kind: fit_combination(weighted, EVIDENCE_FEATURES[kind]) for kind in KINDS}
+    return {kind: fit_combination(weighted, EVIDENCE_FEATURES[kind], signs=SIGNS) for kind in KINDS}
 
 
 def weigh(cases: Sequence[FramePairCase]) -> list[Case]:
