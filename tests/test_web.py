@@ -39,7 +39,9 @@ from robustmat.web.settings import Settings
 
 @pytest.fixture(scope="module")
 def models() -> Models:
-    return Models("street")
+    models = Models("street")
+    models.warm()
+    return models
 
 
 @pytest.fixture(scope="module")

@@ -56,7 +56,9 @@ class Server:
         from robustmat.web.models import Models
         from robustmat.web.settings import Settings
 
-        app = create_app(Settings(**settings), TownMap(), Models("street"))
+        models = Models("street")
+        models.warm()
+        app = create_app(Settings(**settings), TownMap(), models)
         self.server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning", access_log=False))
         self.thread = threading.Thread(target=self.server.run)
 

@@ -67,8 +67,7 @@ def serve(
     port = listening.getsockname()[1]
     places = open_places(map) if map else None
     models = Models(checkpoint, runtime)
-    for kind in models.evidence[checkpoint]:
-        models.matcher(checkpoint, kind)  # now, so that the first visitor does not wait
+    models.warm()
     settings = Settings(
         checkpoint=checkpoint,
         runtime=runtime,

@@ -51,6 +51,11 @@ class Models:
                 )
             return self._loaded[key]
 
+    def warm(self) -> None:
+        """Load the default checkpoint with each kind of evidence now, so that the first visitor does not wait."""
+        for kind in self.evidence[self.default]:
+            self.matcher(self.default, kind)
+
     def _runtime(self, name: str, evidence: str) -> str:
         """Exported files start fast and run anywhere; they are taken where they know the evidence."""
         if self.runtime != "auto" or name in method_names() or is_export(name):

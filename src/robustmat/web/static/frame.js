@@ -60,7 +60,10 @@ async function detect(side) {
   if (!frame) return;
   say("Looking for landmarks");
   try {
+    const before = frame.landmarks, count = before.length;
     const found = await ask("detect", { body: form({ image: named(frame) }) });
+    // Boxes that were opened or drawn meanwhile are what the user wants.
+    if (state.frames[side] !== frame || frame.landmarks !== before || before.length !== count) return;
     setLandmarks(side, found.landmarks);
     say(`${found.landmarks.length} landmarks found in frame ${side.toUpperCase()}`);
   } catch (problem) {
