@@ -1,0 +1,160 @@
+"""Keypoints of a map, calibration of its answers, and how its places are measured."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from map_world import CAMERA, IdentityMatcher, drive, pose_at, see, street
+from robustmat.bench.map_scale import bench_map
+from robustmat.bench.places import (
+    Answered,
+    chosen_frames,
+    evaluate_places,
+    locate_row,
+    place_row,
+    runs,
+    write_places,
+)
+from robustmat.errors import InputError
+from robustmat.mapping.build import build_map
+from robustmat.mapping.calibration import PlaceExample, covariance_scale, fit_place_model, log_likelihood
+from robustmat.mapping.landmark_map import open_map
+from robustmat.mapping.place_model import FEATURES, PlaceModel
+from robustmat.mapping.pose import difference
+from robustmat.mapping.scene import LOOK, PIXEL, POINT, frame_vector, place_keypoints, scene_pose
+from robustmat.mapping.settings import MapSettings
+from robustmat.matching.embedded import EmbeddedFrame
+from robustmat.types import Array
+from small_world import CAMERA as SMALL_CAMERA
+from small_world import drive as boards_drive
+from small_world import make_boards
+
+
+def cloud(count: int = 200, seed: int = 0) -> tuple[Array, np.ndarray]:  # type: ignore[type-arg]
+    """Points around a street, and what each looks like."""
+    rng = np.random.default_rng(seed)
+    points = np.stack([rng.uniform(-8, 8, count), rng.uniform(-3, 1, count), rng.uniform(5, 60, count)], axis=1)
+    return points, rng.integers(0, 256, (count, 128), dtype=np.uint8)
+
+
+def picture(points: Array, looks: np.ndarray, pose: Array, noise: float = 0.0) -> EmbeddedFrame:  # type: ignore[type-arg]
+    """The keypoints of a frame at `pose`."""
+    seen = (points - pose[:3, 3]) @ pose[:3, :3]
+    pixels = seen @ CAMERA.matrix.T
+    pixels = pixels[:, :2] / pixels[:, 2:]
+    pixels += noise * np.random.default_rng(1).normal(size=pixels.shape)
+    inside = (seen[:, 2] > 1) & (pixels > 0).all(axis=1) & (pixels < (CAMERA.width, CAMERA.height)).all(axis=1)
+    return EmbeddedFrame((), {PIXEL: pixels[inside].astype(np.float32), LOOK: looks[inside]}, "f", "frame")
+
+
+def test_neighbouring_keyframes_tell_where_keypoints_stand() -> None:
+    points, looks = cloud()
+    poses = [pose_at(0.0), pose_at(2.0, right=0.3)]
+    placed = place_keypoints([picture(points, looks, pose) for pose in poses], poses, [CAMERA] * 2, 100)
+    assert 30 < len(placed[0].arrays[POINT]) <= 100
+    by_look = {look.tobytes(): point for look, point in zip(looks, points, strict=True)}
+    expected = np.array([by_look[look.tobytes()] for look in placed[0].arrays[LOOK]])
+    assert np.allclose(placed[0].arrays[POINT], expected, atol=0.05)
+
+
+def test_a_frame_is_located_by_keypoints_alone() -> None:
+    points, looks = cloud()
+    poses = [pose_at(0.0), pose_at(2.0, right=0.3)]
+    placed = place_keypoints([picture(points, looks, pose) for pose in poses], poses, [CAMERA] * 2, 200)
+    truth = pose_at(1.2, right=-0.8, yaw=0.06)
+    found = scene_pose(picture(points, looks, truth, noise=0.3), placed[0], poses[0], CAMERA)
+    assert found is not None
+    assert np.linalg.norm(difference(truth, found.T_world_camera)[:3]) < 0.1
+    other_looks = cloud(seed=9)[1]
+    assert scene_pose(picture(points, other_looks, truth), placed[0], poses[0], CAMERA) is None
+
+
+def test_frames_that_share_keypoints_look_alike() -> None:
+    points, looks = cloud(600)
+    here, near = (frame_vector(picture(points, looks, pose_at(ahead)).arrays) for ahead in (0.0, 1.0))
+    elsewhere = frame_vector(picture(*cloud(600, seed=4), pose_at(0.0)).arrays)
+    assert here @ near > here @ elsewhere + 0.1
+    assert np.linalg.norm(here) == pytest.approx(1.0, abs=1e-4)
+
+
+def test_a_map_with_keypoints_answers_without_landmarks(tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    made = boards_drive(make_boards(14, seed=3), frames=14, spacing=1.0)
+    build_map(tmp_path / "map", [made], IdentityMatcher(), MapSettings(keypoints=200, keyframe_spacing=1.0))
+    opened = open_map(tmp_path / "map", matcher=IdentityMatcher())
+    info = opened.keyframes()[3]
+    _, frame = opened.keyframe(info.name)
+    assert 0 < len(frame.arrays[POINT]) == len(frame.arrays[LOOK]) <= 200
+    bare = replace(made.frames[5], landmarks=(), camera=SMALL_CAMERA)
+    answer = opened.query(bare, min_probability=0.0)
+    assert answer.keyframe is not None
+    assert abs(answer.keyframe.position[2] - 5.0) <= 3.0
+
+
+def example(agreeing: float, truth: Array | None) -> PlaceExample:
+    features = np.zeros((2, len(FEATURES)))
+    features[0, FEATURES.index("agreeing")] = agreeing
+    return PlaceExample(features, np.array([[0, 0, 0], [0, 0, 100.0]]), truth)
+
+
+def test_fitting_learns_what_tells_known_from_unknown_places() -> None:
+    rng = np.random.default_rng(0)
+    here = np.zeros(3)
+    known = [example(rng.normal(3.0, 0.5), here) for _ in range(40)]
+    unknown = [example(rng.normal(1.0, 0.5), None) for _ in range(40)]
+    model = fit_place_model([*known, *unknown], "test")
+    assert model.agreeing > 0
+    assert np.mean([np.exp(log_likelihood(model, one)) for one in [*known, *unknown]]) > 0.85
+    assert log_likelihood(model, known[0]) > log_likelihood(PlaceModel(agreeing=0.0, share=0.0), known[0])
+    assert covariance_scale(np.zeros(0)) == 1.0
+
+
+def test_recall_counts_right_answers_among_all() -> None:
+    right, wrong = Answered((1.0, 30.0), 0.9, True), Answered((30.0, 2.0), 0.4, True)
+    foreign = Answered((), 0.6, False)
+    row = place_row("map", "clean", [right, wrong, foreign], 0.5, [0.1])
+    assert (row.recall_at_1, row.recall_at_5, row.queries, row.unknown) == (0.5, 1.0, 2, 1)
+    assert row.recall_at_precision == 0.5
+    assert (row.answers, row.precision) == (2, 0.5)
+
+
+def test_errors_of_poses_are_held_against_their_covariance() -> None:
+    rng = np.random.default_rng(0)
+    covariance = np.diag([0.1, 0.05, 0.2, 0.01, 0.02, 0.01]) ** 2
+    errors = [(rng.normal(size=6) * np.sqrt(np.diag(covariance)), covariance) for _ in range(400)]
+    row = locate_row("map", "clean", errors, 800)
+    assert row.answered == 0.5
+    assert row.within_bounds == pytest.approx(0.95, abs=0.03)
+    assert row.normalised == pytest.approx(1.0, abs=0.2)
+
+
+def test_frames_are_chosen_by_number_and_cut_at_jumps() -> None:
+    frames = [see(street(), pose_at(ahead), f"{i:04d}") for i, ahead in enumerate([0.0, 1.0, 50.0, 51.0])]
+    assert [frame.name for frame in chosen_frames(frames, "1-2,3-3")] == ["0001", "0002", "0003"]
+    assert runs(frames) == [[0, 1], [2, 3]]
+    with pytest.raises(InputError, match="expected numbers"):
+        chosen_frames(frames, "first")
+
+
+def test_places_are_measured_from_map_to_table(tmp_path: Path) -> None:
+    things = street()
+    queries = [see(things, pose_at(5.0 + 6 * i, right=0.5), f"{i:04d}", jitter=0.5) for i in range(4)]
+    unknown = [see(street(first=1000, seed=5), pose_at(10.0), "elsewhere")]
+    rows, poses = evaluate_places(
+        tmp_path / "map", drive(things), queries, unknown, IdentityMatcher(), ["clean"], rivals=False
+    )
+    assert rows[0].recall_at_1 == 1.0
+    assert rows[0].recall_at_precision == 1.0
+    assert poses[0].metres < 0.3
+    text = write_places(rows, poses, tmp_path).read_text()
+    assert "| landmark map | clean | 1.00 |" in text
+
+
+@pytest.mark.slow
+def test_an_index_finds_what_exact_search_finds() -> None:
+    rows = bench_map([2000, 21000], queries=10)
+    assert rows[0].recall == 1.0
+    assert rows[1].recall > 0.9
+    assert rows[1].megabytes > rows[0].megabytes
