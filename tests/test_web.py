@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -525,3 +526,23 @@ def until(happened: Callable[[], bool], seconds: float = 10.0) -> None:
     while not happened():
         assert time.monotonic() < end
         time.sleep(0.02)
+
+
+def test_a_real_map_lies_flat_and_knows_its_own_keyframe(tmp_path: Path) -> None:
+    pytest.importorskip("lancedb")
+    from robustmat.checkpoints.load import load
+    from robustmat.dataset.store import LandmarkDataset
+    from robustmat.mapping.build import build_map
+    from robustmat.web.places import open_places
+    from small_world import drive, make_boards
+
+    street: LandmarkDataset = drive(make_boards(12, seed=5), frames=8, spacing=3.0)
+    build_map(tmp_path / "map", [street], load("street", evidence="placement"), checkpoint="street")
+    places = open_places(tmp_path / "map")
+    seen = places.overview()
+    assert {len(point) for point in (*seen["landmarks"], *seen["keyframes"])} == {3}
+    along = [point[:2] for point in seen["keyframes"]]
+    apart = [((a[0] - b[0]) ** 2 + (a[1] - b[1]) ** 2) ** 0.5 for a, b in pairwise(along)]
+    assert apart == pytest.approx([3.0] * len(apart), abs=1e-6)
+    told = places.locate(street.frames[3])
+    assert told["unknown"] or told["ground"] is not None

@@ -41,6 +41,7 @@ class TownMap:
             "unknown": not frame.landmarks,
             "keyframe": "000040",
             "position": [41.0, 0.5, 1.7],
+            "ground": {"position": [41.0, 0.5], "covariance": [[0.5, 0.1], [0.1, 0.2]]},
             "probability": 0.93,
             "covariance": [[0.5, 0.1, 0.0], [0.1, 0.2, 0.0], [0.0, 0.0, 0.1]],
         }

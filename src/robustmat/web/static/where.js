@@ -29,7 +29,7 @@ async function locate(side) {
 }
 
 function show(place) {
-  const points = [...map.landmarks, ...map.keyframes, ...(place?.position ? [place.position] : [])];
+  const points = [...map.landmarks, ...map.keyframes, ...(place?.ground ? [place.ground.position] : [])];
   if (!points.length) return find("where-body").replaceChildren(make("p", { class: "empty-note card" }, "This map is empty."));
   const [xs, ys] = [points.map((point) => point[0]), points.map((point) => -point[1])];
   const margin = 8, left = Math.min(...xs) - margin, top = Math.min(...ys) - margin;
@@ -45,9 +45,9 @@ function show(place) {
     const found = place && String(name) === String(place.keyframe);
     svg.append(draw("circle", { cx: x, cy: -y, r: (found ? 5 : 2) * unit, fill: found ? "none" : "#0ea5a0", stroke: found ? "#d97706" : "none", "stroke-width": 1.6 * unit }));
   }
-  if (place && !place.unknown) {
-    const [x, y] = place.position;
-    const [major, minor, angle] = ellipse(place.covariance);
+  if (place && !place.unknown && place.ground) {
+    const [x, y] = place.ground.position;
+    const [major, minor, angle] = ellipse(place.ground.covariance);
     svg.append(draw("ellipse", { cx: x, cy: -y, rx: Math.max(2 * major, 3 * unit), ry: Math.max(2 * minor, 3 * unit), transform: `rotate(${-angle} ${x} ${-y})`, fill: "#d9770633", stroke: "#d97706", "stroke-width": unit }));
     svg.append(draw("path", { d: `M${x - 5 * unit} ${-y}H${x + 5 * unit}M${x} ${-y - 5 * unit}V${-y + 5 * unit}`, stroke: "#d97706", "stroke-width": 1.5 * unit }));
   }
@@ -57,7 +57,8 @@ function show(place) {
 function words(place) {
   if (!place) return `${map.landmarks.length} landmarks and ${map.keyframes.length} keyframes from above.`;
   if (place.unknown) return "This place is not on the map.";
-  const [x, y] = place.position;
+  if (!place.ground) return `Near keyframe ${place.keyframe}, probability ${fixed(place.probability)}.`;
+  const [x, y] = place.ground.position;
   return `At ${fixed(x)}, ${fixed(y)} m, probability ${fixed(place.probability)}, matched with keyframe ${place.keyframe}.`;
 }
 
