@@ -231,7 +231,7 @@ def page(report: Mapping[str, Any], command: str) -> str:
         "## By distance between the cameras",
         "Precision / recall / F1 of `scene`.",
         _by_distance(report),
-        f"Command: `{command}`. All numbers: `leave-one-out.json`.",
+        f"Command: `{command}`. It also writes all numbers as `leave-one-out.json`.",
     ]
     return "\n\n".join(parts) + "\n"
 
