@@ -18,6 +18,8 @@ from robustmat.types import Array, MatchResult
 
 FEATURES = ("votes", "agreeing", "disagreeing", "share", "keypoints")
 
+FEW = 3  # landmarks that do not agree, as if there were so many more: all of one or two is not much
+
 
 class PlaceModel(Config):
     """Weights of the features, and how much wider than computed a pose's covariance truly is."""
@@ -83,8 +85,9 @@ def features_of(votes: float, result: MatchResult, pose: PoseEstimate | None, ke
     agreeing = set() if pose is None else set(pose.agreeing)
     likely = sum(match.probability for match in result.matches if match.a in agreeing)
     doubtful = sum(match.probability for match in result.matches if match.a not in agreeing)
-    fewest = max(1, min(len(result.landmarks_a), len(result.landmarks_b)))
-    return np.array([np.sqrt(votes), np.sqrt(likely), np.sqrt(doubtful), likely / fewest, np.log1p(keypoints / 5)])
+    fewest = min(len(result.landmarks_a), len(result.landmarks_b))
+    share = likely / (fewest + FEW)
+    return np.array([np.sqrt(votes), np.sqrt(likely), np.sqrt(doubtful), share, np.log1p(keypoints / 5)])
 
 
 def shipped_model(*, keypoints: bool) -> PlaceModel:
