@@ -167,7 +167,7 @@ def test_models_prints_the_papers_shapes() -> None:
     ("arguments", "message"),
     [
         (["match", "nowhere.png", "b.png"], "nowhere.png"),
-        (["match", "{files}/a.png", "{files}/b.png"], "no landmarks for"),
+        (["match", "{files}/a.png", "{files}/b.png", "--no-detector"], "no landmarks for"),
         (["match", "{files}/a.png", "{files}/b.png", "--boxes-a", "{files}/a.png"], "box file"),
         (
             ["match", "{files}/a.png", "{files}/b.png", "--boxes-a", "{files}/a.json", "--boxes-b", "{files}/b.json",

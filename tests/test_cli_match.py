@@ -165,7 +165,7 @@ def test_bad_options_are_one_line_and_exit_code_2_before_anything_is_computed(
     [
         (["match"], "Missing argument 'A'"),
         (["match", "{files}/drive/images/000000.png"], "one image alone"),
-        (["match", "{files}/drive/images"], "no landmarks for"),
+        (["match", "{files}/drive/images", "--no-detector"], "no landmarks for"),
         (["match", "{files}/nowhere"], "not found"),
         (["match", "{files}/drive", "--picture", "m.png"], "--picture is for two images"),
         (["match", "{files}/drive", "--video", "m.gif"], "must end in .mp4 or .avi"),
@@ -186,7 +186,7 @@ def test_what_cannot_be_matched_is_refused_in_one_line(
 def test_a_missing_extra_is_one_line_wherever_it_is_missed(robust: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     import robustmat.pipeline
 
-    def lacking(*_: object) -> None:
+    def lacking(*_: object, **__: object) -> None:
         raise ModuleNotFoundError("No module named 'torchode'", name="torchode")
 
     monkeypatch.setattr(robustmat.pipeline, "read_frame", lacking)
@@ -232,14 +232,14 @@ def test_an_unforeseen_full_disk_is_one_line_and_a_defect_of_ours_is_not_hidden(
 ) -> None:
     import robustmat.pipeline
 
-    def full(*_: object) -> None:
+    def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device", "m.json")
 
     monkeypatch.setattr(robustmat.pipeline, "read_frame", full)
     code, _, errors = robust("match", "a.png", "b.png")
     assert (code, errors) == (2, "robustmat: cannot write m.json: No space left on device; choose another place\n")
 
-    def broken(*_: object) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 
     monkeypatch.setattr(robustmat.pipeline, "read_frame", broken)

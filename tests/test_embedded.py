@@ -93,7 +93,7 @@ def test_frames_of_another_method_and_frames_without_the_prior_of_a_step_are_ref
 
 @pytest.mark.parametrize("shipped", [True, False])
 def test_embedded_frames_and_results_pickle(shipped: bool) -> None:
-    matcher: Matcher = load() if shipped else from_checkpoint(untrained())
+    matcher: Matcher = load(evidence="pair") if shipped else from_checkpoint(untrained())
     embedded = matcher.embed(FRAMES[0])
     again: EmbeddedFrame = pickle.loads(pickle.dumps(embedded))
     result = matcher.match(embedded, FRAMES[2])

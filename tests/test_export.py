@@ -15,7 +15,7 @@ from onnx import numpy_helper
 from typer.testing import CliRunner
 
 from models_for_tests import small, untrained
-from robustmat.checkpoints.load import from_checkpoint, load
+from robustmat.checkpoints.load import from_checkpoint, load, network_matcher
 from robustmat.checkpoints.store import Checkpoint, load_checkpoint, shipped_checkpoints
 from robustmat.cli import app
 from robustmat.errors import ConfigError, InputError, RobustMatError, WeightsError
@@ -23,6 +23,7 @@ from robustmat.export import write
 from robustmat.export.frames import frame_pairs
 from robustmat.export.parity import compare_matchers
 from robustmat.export.write import Exported, export_onnx
+from robustmat.matching.combined import CombinedMatcher
 from robustmat.matching.onnx import OnnxMatcher
 from robustmat.models.network import DescriptorNetwork, PatchNetworkConfig
 from robustmat.models.presets import preset
@@ -52,10 +53,10 @@ def test_trained_weights_score_and_decide_as_in_torch(exported: Exported) -> Non
     pairs = frame_pairs(street())
     frames = {frame.name: frame for pair in pairs for frame in pair}
     assert {len(it.landmarks) for it in frames.values()} > {0, 1, 2}
-    ours = {name: from_checkpoint(checkpoint).embed(it) for name, it in frames.items()}
+    ours = {name: network_matcher(checkpoint, "placement").embed(it) for name, it in frames.items()}
     theirs = {name: OnnxMatcher(exported.folder).embed(it) for name, it in frames.items()}
     for evidence in EVIDENCE:
-        torch_matcher = from_checkpoint(checkpoint, evidence)
+        torch_matcher = network_matcher(checkpoint, evidence)
         onnx_matcher = OnnxMatcher(exported.folder, evidence=evidence)
         matches = 0
         for a, b in pairs:
@@ -74,7 +75,8 @@ def test_trained_weights_score_and_decide_as_in_torch(exported: Exported) -> Non
 
 
 def test_embeddings_of_torch_and_onnx_can_be_swapped(exported: Exported) -> None:
-    torch_matcher, onnx_matcher = load("street", runtime="torch"), OnnxMatcher(exported.folder)
+    torch_matcher = network_matcher(load_checkpoint("street"), "placement")
+    onnx_matcher = OnnxMatcher(exported.folder)
     a, b = street()[0], street()[2]
     mixed = onnx_matcher.match(torch_matcher.embed(a), onnx_matcher.embed(b))
     np.testing.assert_allclose(mixed.score, torch_matcher.match(a, b).score, atol=1e-4)
@@ -191,7 +193,7 @@ def test_the_example_matches_like_torch_with_neither_torch_nor_robustmat(exporte
     blocked = script.replace("import json", 'sys.modules["robustmat"] = None\nimport json', 1)
     shown = without_torch(blocked, exported.folder).splitlines()
     frames = street()
-    expected = load("street", runtime="torch").match(frames[0], frames[-1])
+    expected = network_matcher(load_checkpoint("street"), "placement").match(frames[0], frames[-1])
     check_lines(shown, expected)
 
 
@@ -257,7 +259,7 @@ def test_a_checkpoint_with_exported_files_matches_alike_on_either_runtime(
     for evidence in EVIDENCE:
         ours, theirs = (load(folder, runtime=it, evidence=evidence) for it in ("torch", runtime))
         assert (theirs.evidence, theirs.fingerprint) == (evidence, ours.fingerprint)
-        assert isinstance(theirs, OnnxMatcher)
+        assert isinstance(getattr(theirs, "inner", theirs), OnnxMatcher)
         expected, found = ours.match(a, b), theirs.match(a, b)
         if runtime == "onnx":
             np.testing.assert_allclose(found.score, expected.score, atol=1e-4)
@@ -284,7 +286,9 @@ def test_the_exported_files_of_shipped_checkpoints_are_of_their_weights(name: st
 
 def test_without_torch_the_exported_files_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("robustmat.checkpoints.load.find_spec", lambda name: None)
-    assert isinstance(load("street"), OnnxMatcher)
+    matcher = load("street")
+    assert isinstance(matcher, CombinedMatcher)
+    assert isinstance(matcher.inner, OnnxMatcher)
     with pytest.raises(ConfigError, match="torch is not installed: pip install"):
         load("street", runtime="torch")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from robustmat.checkpoints.load import from_checkpoint
+from robustmat.checkpoints.load import network_matcher
 from robustmat.checkpoints.store import load_checkpoint
 from robustmat.export.frames import street_frames
 from robustmat.export.write import export_onnx
@@ -36,6 +36,6 @@ def test_the_example_runs_where_only_numpy_and_onnxruntime_are_installed(tmp_pat
     checkpoint = load_checkpoint("street")
     assert export_onnx(checkpoint, tmp_path / "street", frames).passed
     shown = ran(python, "-I", ROOT / "examples" / "onnx_numpy.py", tmp_path / "street")
-    expected = from_checkpoint(checkpoint).match(frames[0], frames[-1])
+    expected = network_matcher(checkpoint, "placement").match(frames[0], frames[-1])
     assert shown.returncode == 0, shown.stderr
     check_lines(shown.stdout.splitlines(), expected)

@@ -13,6 +13,7 @@ from robustmat.checkpoints.load import describe_source, load
 from robustmat.checkpoints.store import Provenance, save_checkpoint, shipped_checkpoints
 from robustmat.errors import ConfigError, WeightsError
 from robustmat.fitting.references import geometry_examples
+from robustmat.matching.combined import CombinedMatcher
 from robustmat.matching.decision import Decision
 from robustmat.matching.matcher import Matcher
 from robustmat.matching.network import NetworkMatcher
@@ -37,7 +38,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def matches(matcher: Matcher) -> int:
-    result = matcher.match(FRAMES[0], FRAMES[2])
+    result = matcher.match(FRAMES[0], FRAMES[2], min_probability=0.0)
     assert result.score.shape == (len(FRAMES[0].landmarks), len(FRAMES[2].landmarks))
     assert np.isfinite(result.score).all()
     return len(result.matches)
@@ -47,8 +48,14 @@ def matches(matcher: Matcher) -> int:
 def test_shipped_checkpoints_by_name_and_by_folder(name: str) -> None:
     for source in (name, shipped_checkpoints()[name], str(shipped_checkpoints()[name])):
         matcher = robustmat.load(source)
-        assert isinstance(matcher, NetworkMatcher)
-        assert (matcher.name, matcher.evidence) == (name, "placement")
+        assert matcher.name == name
+        if name == "street":
+            assert isinstance(matcher, CombinedMatcher)
+            assert isinstance(matcher.inner, NetworkMatcher)
+            assert matcher.evidence == "scene"
+        else:
+            assert isinstance(matcher, NetworkMatcher)
+            assert matcher.evidence == "placement"
     assert matches(matcher) > 0
 
 
@@ -138,7 +145,7 @@ def test_a_device_that_is_not_there_is_refused() -> None:
 
 
 def test_the_network_is_on_the_device_that_was_asked_for() -> None:
-    matcher = load("street", runtime="torch", device="cpu")
+    matcher = load("street", runtime="torch", device="cpu", evidence="pair")
     assert isinstance(matcher, NetworkMatcher)
     assert {parameter.device.type for parameter in matcher.network.parameters()} == {"cpu"}
     assert not any(module.training for module in matcher.network.modules())

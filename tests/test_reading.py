@@ -59,7 +59,7 @@ def test_boxes_may_be_a_file_a_coco_file_or_a_list(image: Path, tmp_path: Path) 
     with pytest.raises(InputError, match=r"landmark 1: expected a Landmark"):
         read_frame(image, boxes=[POLE, (5, 5, 30, 50)])
     with pytest.raises(InputError, match="no landmarks for"):
-        read_frame(image)
+        read_frame(image, detector=None)
 
 
 def test_an_array_gives_the_same_frame_as_its_file(image: Path) -> None:
@@ -243,7 +243,7 @@ def test_missing_landmarks_of_a_sequence_are_said_before_any_frame_is_read(folde
     with pytest.raises(RobustMatError, match=r"no image named '002.png'"):
         read_sequence(folder / "images", boxes=write_json(tmp_path / "coco.json", coco("000.png", "001.png")))
     with pytest.raises(InputError, match="no landmarks for"):
-        read_sequence(folder / "images")
+        read_sequence(folder / "images", detector=None)
     with pytest.raises(InputError, match="neither a folder nor a video"):
         read_sequence(folder / "images" / "000.png")
 

@@ -24,6 +24,8 @@ from web_for_tests import CAMERA, SAMPLES, Server, TownMap, sample_frame, sample
 pytest.importorskip("fastapi", reason="needs the extra 'web'")
 from fastapi.testclient import TestClient
 
+from robustmat.checkpoints.load import network_matcher
+from robustmat.checkpoints.store import load_checkpoint
 from robustmat.cli.serve import check_token, is_local, listen
 from robustmat.matching.combine import Combination
 from robustmat.matching.combined import CombinedMatcher
@@ -151,7 +153,8 @@ def test_a_matcher_that_explains_itself_is_asked(models: Models, monkeypatch: py
 def test_all_evidence_combined_is_explained_with_its_epipolar_lines(models: Models) -> None:
     weights = {"frames": 0.5, "placement": 0.5}
     combinations = {kind: Combination(weights=weights, intercept=-0.5) for kind in ("frames", "placement", "scene")}
-    combined = CombinedMatcher(models.matcher(), combinations, "scene")  # type: ignore[arg-type]
+    inner = network_matcher(load_checkpoint("street"), "placement")
+    combined = CombinedMatcher(inner, combinations, "scene")
 
     class Combined(Models):
         def matcher(self, name: str | None = None, evidence: str | None = None, same_category: bool = True) -> Any:

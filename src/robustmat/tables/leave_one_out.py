@@ -216,6 +216,7 @@ def _calibration_error(probability: Array, right: Chosen) -> float | None:
 def write_report(folder: Path, report: Mapping[str, Any], command: str) -> Path:
     """One page to read, and all numbers as JSON."""
     write_json(folder / "leave-one-out.json", {"command": command, "report": report})
+    write_text(folder / "leave-one-out.csv", _csv(report))
     path = folder / "leave-one-out.md"
     write_text(path, page(report, command))
     return path
@@ -234,6 +235,20 @@ def page(report: Mapping[str, Any], command: str) -> str:
         f"Command: `{command}`. It also writes all numbers as `leave-one-out.json`.",
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _csv(report: Mapping[str, Any]) -> str:
+    """One line for each condition, evidence, drive and distance."""
+    lines = ["condition,evidence,drive,metres,precision,recall,f1,right,wrong,possible"]
+    for condition, rows in report.items():
+        for row, drives in rows.items():
+            for world, numbers in drives.items():
+                for band, values in numbers.items():
+                    if isinstance(values, dict):
+                        shares = [f"{values[key]:.4f}" for key in ("precision", "recall", "f1")]
+                        counts = [str(values[key]) for key in ("right", "wrong", "possible")]
+                        lines.append(",".join([condition, row, world, band, *shares, *counts]))
+    return "\n".join(lines) + "\n"
 
 
 def _headline(report: Mapping[str, Any]) -> str:
