@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from robustmat.detection.augment import halved
 from robustmat.detection.boxes import write_boxes, write_coco
+from robustmat.detection.calibration import fit_confidence
 from robustmat.detection.classic import ClassicDetector
-from robustmat.detection.evaluate import average_precision, box_overlaps, evaluate_detector, judge
+from robustmat.detection.evaluate import Judged, average_precision, box_overlaps, evaluate_detector, judge
 from robustmat.detection.labels import CHANNELS, INSIDE, label_from_boxes, label_from_masks
-from robustmat.detection.regions import extract_landmarks
+from robustmat.detection.regions import calibrated, extract_landmarks
 from robustmat.detection.registry import DETECTORS, load_detector
 from robustmat.detection.runtime import shrink
 from robustmat.detection.truth import Truth
@@ -361,3 +362,20 @@ def test_confidences_come_in_order_within_a_category() -> None:
     for first, second in pairwise(found):
         if first.category == second.category:
             assert first.confidence >= second.confidence
+
+
+def test_confidences_count_in_the_probability_of_a_match() -> None:
+    from robustmat.matching.matcher import both_exist
+
+    sure, unsure, given = (Landmark((0, 0, 9, 9), "pole", confidence=value) for value in (0.9, 0.4, None))
+    np.testing.assert_allclose(both_exist([sure, given], [unsure, given]), [[0.6, 0.9**0.5], [0.4**0.5, 1.0]])
+
+
+def test_calibration_recovers_the_share_that_is_right() -> None:
+    rng = np.random.default_rng(3)
+    means = rng.uniform(0.4, 0.95, 4000)
+    shares = [calibrated(mean, (2.0, -1.0)) for mean in means]
+    judged = [Judged("pole", 9, mean, bool(rng.random() < share)) for mean, share in zip(means, shares, strict=True)]
+    slope, intercept = fit_confidence(judged)["pole"]
+    assert slope == pytest.approx(2.0, abs=0.2)
+    assert intercept == pytest.approx(-1.0, abs=0.2)

@@ -264,6 +264,8 @@ def _listed(landmarks: tuple[Landmark, ...], name: str | None, frame: Frame | No
     return {
         "image": name or (frame.name if frame else None),
         "landmarks": [
-            {"box": [float(value) for value in landmark.box], "category": landmark.category} for landmark in landmarks
+            {"box": [float(value) for value in landmark.box], "category": landmark.category}
+            | ({} if landmark.confidence is None else {"confidence": landmark.confidence})
+            for landmark in landmarks
         ],
     }

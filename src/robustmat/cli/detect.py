@@ -179,6 +179,23 @@ def evaluate(
 
 
 @app.command()
+def calibrate(
+    checkpoint: Annotated[Path, typer.Argument(help="A trained detector's folder; its model.json is changed.")],
+    data: Annotated[list[Path], typer.Argument(help="As for `detect evaluate`; nothing it was trained on.")],
+    every: Annotated[int, typer.Option(min=1, help="Take one image of so many.")] = 1,
+) -> None:
+    """Turn confidences into probabilities that a landmark is one, on labelled frames.
+
+    robustmat detect calibrate runs/detector/3 DATA/towns-test
+    """
+    from robustmat.detection.calibration import calibrate as fit
+
+    found = fit(checkpoint, (truth for path in data for truth in _truths(path, "*", "", every)))
+    for category, limit in found.confidence.items():
+        typer.echo(f"{category}: returned from a confidence of {limit:.2f}")
+
+
+@app.command()
 def matches(
     data: Annotated[list[Path], typer.Argument(help="Data sets made by `prepare`.", show_default=False)],
     json: Annotated[Path | None, typer.Option(callback=output_file, help="Write the numbers here.")] = None,

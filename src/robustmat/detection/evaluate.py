@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from robustmat.detection.protocol import LandmarkDetector
+from robustmat.detection.protocol import LandmarkDetector, TellsCandidates
 from robustmat.detection.truth import Truth
-from robustmat.types import CATEGORIES, Array, Box, Landmark
+from robustmat.types import CATEGORIES, Array, Box, Frame, Landmark
 
 # Overlap from which a detection is right. A pole is a few pixels wide: one pixel beside it is half of it.
 LEAST_OVERLAP = {"traffic_sign": 0.5, "traffic_light": 0.5, "pole": 0.3, "window": 0.5}
@@ -38,9 +38,9 @@ def evaluate_detector(
     seconds = []
     for number, truth in enumerate(truths):
         start = time.perf_counter()
-        returned = detector.detect(truth.frame)
+        found, returned = _detect(detector, truth.frame)
         seconds.append(time.perf_counter() - start)
-        judged += judge(_candidates(detector, truth, returned), truth, labelled, returned)
+        judged += judge(found, truth, labelled, returned)
         if progress is not None:
             progress(number + 1)
     return {
@@ -64,10 +64,13 @@ def evaluate_detector(
     }
 
 
-def _candidates(detector: LandmarkDetector, truth: Truth, returned: tuple[Landmark, ...]) -> tuple[Landmark, ...]:
-    """What average precision ranks: all candidates of a detector that tells them, else what it returns."""
-    tell = getattr(detector, "candidates", None)
-    return returned if tell is None else tell(truth.frame)
+def _detect(detector: LandmarkDetector, frame: Frame) -> tuple[tuple[Landmark, ...], tuple[Landmark, ...]]:
+    """What average precision ranks, all candidates of a detector that tells them, and what `detect` returns."""
+    if isinstance(detector, TellsCandidates):
+        found = detector.candidates(frame)
+        return found, tuple(landmark for landmark in found if detector.is_sure(landmark))
+    returned = detector.detect(frame)
+    return returned, returned
 
 
 def judge(

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import cv2
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from robustmat.config import Config
 from robustmat.detection.labels import INSIDE
@@ -26,7 +27,9 @@ class ExtractionConfig(Config):
 
     covered: dict[str, float] = dict.fromkeys(CATEGORIES, 0.4)  # probability of a pixel
     inside: float = 0.3
-    confidence: dict[str, float] = dict.fromkeys(CATEGORIES, 0.5)  # mean probability of a landmark's pixels
+    confidence: dict[str, float] = dict.fromkeys(CATEGORIES, 0.5)  # of a landmark
+    # See calibration.py; without a curve, confidence is the mean probability of a landmark's pixels.
+    calibration: dict[str, tuple[float, float]] = Field(default_factory=dict)
     smallest_inside: int = 6  # pixels; fewer do not make an object of their own
     inside_share: float = 0.2  # of the largest inside beside it; objects that touch are about as large
     shortest_arm: int = 13  # pixels of height; what is less tall is cut off a pole
@@ -54,10 +57,14 @@ def extract_landmarks(
         else:
             pieces = _objects(mask, inside & mask, config)
             regions = [Region(_box(window), category, piece) for window, piece in pieces]
+        curve = config.calibration.get(category)
+        rated = [
+            (region, _confidence(plane, region, curve)) for region in regions if is_landmark(region, config.regions)
+        ]
         landmarks = [
             Landmark(region.box, category, confidence=confidence)
-            for region in regions
-            if is_landmark(region, config.regions) and (confidence := _confidence(plane, region)) >= least[category]
+            for region, confidence in rated
+            if confidence >= least[category]
         ]
         found += sorted(landmarks, key=lambda landmark: (-(landmark.confidence or 0.0), landmark.box))
     return tuple(found)
@@ -173,6 +180,17 @@ def _box(window: Window) -> tuple[float, float, float, float]:
     return float(left), float(top), float(left + width), float(top + height)
 
 
-def _confidence(plane: Probabilities, region: Region) -> float:
+def _confidence(plane: Probabilities, region: Region, curve: tuple[float, float] | None) -> float:
     x0, y0, x1, y1 = (int(value) for value in region.box)
-    return round(float(plane[y0:y1, x0:x1][region.mask].mean()), 4)
+    mean = float(plane[y0:y1, x0:x1][region.mask].mean())
+    return round(mean if curve is None else calibrated(mean, curve), 4)
+
+
+def calibrated(probability: float, curve: tuple[float, float]) -> float:
+    """A probability moved along a logistic curve: slope and intercept over its log odds."""
+    return float(1 / (1 + np.exp(-(curve[0] * log_odds(probability) + curve[1]))))
+
+
+def log_odds(probability: float) -> float:
+    clipped = min(max(probability, 1e-6), 1 - 1e-6)
+    return float(np.log(clipped / (1 - clipped)))

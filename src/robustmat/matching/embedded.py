@@ -40,7 +40,9 @@ class EmbeddedFrame:
     def save(self, path: Path | str) -> Path:
         """Write one safetensors file, landmarks and fingerprint in its header."""
         path = Path(path)
-        landmarks = [{"box": list(mark.box), "category": mark.category} for mark in self.landmarks]
+        landmarks = [
+            {"box": list(mark.box), "category": mark.category, "confidence": mark.confidence} for mark in self.landmarks
+        ]
         header = {"format": FORMAT, "name": self.name, "fingerprint": self.fingerprint}
         arrays = {name: np.ascontiguousarray(array) for name, array in self.arrays.items()}
         with replacing(path) as temporary:
@@ -61,7 +63,10 @@ def load_embedded(path: Path | str) -> EmbeddedFrame:
     if header.get("format") != FORMAT:
         raise InputError(f"not an embedded frame: {path} lacks format '{FORMAT}'; write one with EmbeddedFrame.save")
     try:
-        marks = [Landmark(tuple(mark["box"]), mark["category"]) for mark in json.loads(header["landmarks"])]
+        marks = [
+            Landmark(tuple(mark["box"]), mark["category"], confidence=mark.get("confidence"))
+            for mark in json.loads(header["landmarks"])
+        ]
     except (KeyError, TypeError, ValueError) as problem:
         raise InputError(f"embedded frame {path} has a broken header ({problem}): embed the frame again") from None
     return EmbeddedFrame(tuple(marks), arrays, header.get("fingerprint", ""), header.get("name", ""))

@@ -88,7 +88,7 @@ def match_frames(
     for embedded in (first, second):
         refuse_foreign(embedded, matcher)
     score = matcher.score(first, second)
-    probability = matcher.decision.probability(score)
+    probability = matcher.decision.probability(score) * both_exist(first.landmarks, second.landmarks)
     least = threshold
     if least is None:
         least = matcher.decision.match_threshold if min_probability is None else -np.inf
@@ -113,6 +113,15 @@ def match_frames(
         name_a=first.name,
         name_b=second.name,
     )
+
+
+def both_exist(a: Sequence[Landmark], b: Sequence[Landmark]) -> Array:
+    """How likely two landmarks are there at all, by their detector: [A, B]; 1 where nobody detected them.
+
+    Two sightings of one object are not independent, so that it is the geometric mean of the two, not their product.
+    """
+    first, second = ([1.0 if it.confidence is None else it.confidence for it in marks] for marks in (a, b))
+    return np.sqrt(np.outer(first, second))
 
 
 def refuse_foreign(embedded: EmbeddedFrame, matcher: Matcher) -> None:
