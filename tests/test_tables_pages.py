@@ -130,7 +130,8 @@ def test_committed_results_are_one_page_and_one_csv_each_and_small() -> None:
     }
 
 
-PAGES = [path for path in sorted(RESULTS.glob("*.md")) if path.stem != "leave-one-out"]  # has a layout of its own
+OWN_LAYOUT = ("detector", "leave-one-out", "places")
+PAGES = [path for path in sorted(RESULTS.glob("*.md")) if path.stem not in OWN_LAYOUT]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)

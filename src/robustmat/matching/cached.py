@@ -11,6 +11,7 @@ class CachedMatcher(Matcher):
     def __init__(self, inner: Matcher) -> None:
         self.inner, self.name, self.fingerprint = inner, inner.name, inner.fingerprint
         self.decision, self.evidence, self.same_category = inner.decision, inner.evidence, inner.same_category
+        self.min_probability = inner.min_probability
         self.last: tuple[Frame, EmbeddedFrame] | None = None
         self.scores: dict[tuple[int, ...], tuple[EmbeddedFrame, EmbeddedFrame, Array]] = {}
 

@@ -58,6 +58,7 @@ class CombinedMatcher(Matcher):
     """
 
     decision = EVEN
+    min_probability = 0.5
 
     def __init__(
         self,

@@ -23,6 +23,7 @@ class Matcher(ABC):
         evidence: what its scores know: `pair`, or more.
         fingerprint: of weights and preprocessing; frames embedded under another one are refused.
         decision: from a score to a match and a probability.
+        min_probability: of the matches that are returned unless told otherwise; None where the score decides.
         same_category: match signs with signs and poles with poles only; scores are not changed by it.
 
     Example:
@@ -36,6 +37,7 @@ class Matcher(ABC):
     decision: Decision
     evidence: str = "pair"
     same_category: bool = True
+    min_probability: float | None = None
 
     @abstractmethod
     def embed(self, frame: Frame) -> EmbeddedFrame:
@@ -78,8 +80,9 @@ def match_frames(
     """Embed what is not embedded yet, score all pairs, and keep those that prefer each other.
 
     Args:
-        threshold: the least score of a match; the decision's own, unless this or `min_probability` is given.
-        min_probability: the least probability of a match.
+        threshold: the least score of a match; the decision's own, unless this or a probability is given.
+        min_probability: the least probability of a match; the matcher's own, 0.5 where all evidence is combined, unless
+            given.
         motion: how the camera moved from `a` to `b`, where odometry or poses tell.
     """
     if motion is not None:
@@ -89,6 +92,8 @@ def match_frames(
         refuse_foreign(embedded, matcher)
     score = matcher.score(first, second)
     probability = matcher.decision.probability(score) * both_exist(first.landmarks, second.landmarks)
+    if threshold is None and min_probability is None:
+        min_probability = matcher.min_probability
     least = threshold
     if least is None:
         least = matcher.decision.match_threshold if min_probability is None else -np.inf
@@ -120,8 +125,8 @@ def both_exist(a: Sequence[Landmark], b: Sequence[Landmark]) -> Array:
 
     Two sightings of one object are not independent, so that it is the geometric mean of the two, not their product.
     """
-    first, second = ([1.0 if it.confidence is None else it.confidence for it in marks] for marks in (a, b))
-    return np.sqrt(np.outer(first, second))
+    first, second = ([1.0 if mark.confidence is None else mark.confidence for mark in marks] for marks in (a, b))
+    return np.asarray(np.sqrt(np.outer(first, second)))
 
 
 def refuse_foreign(embedded: EmbeddedFrame, matcher: Matcher) -> None:
