@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -88,7 +88,7 @@ def reproduce(
     if threads:
         torch.set_num_threads(threads)
     if table == "leave-one-out":
-        _leave_one_out(data, out, checkpoint, perturb, frame_pairs, fit)
+        _leave_one_out(data, also or [], out, checkpoint, perturb, frame_pairs, fit)
         return
     try:
         from robustmat.tables.definitions import choose_rows, choose_table
@@ -130,7 +130,7 @@ def reproduce(
 
 
 def _leave_one_out(
-    data: list[Path], out: Path, name: str, perturb: str | None, frame_pairs: int, fit: Path | None
+    data: list[Path], also: list[Path], out: Path, name: str, perturb: str | None, frame_pairs: int, fit: Path | None
 ) -> None:
     from rich.console import Console
 
@@ -142,24 +142,20 @@ def _leave_one_out(
 
     console, errors = Console(), Console(stderr=True)
     conditions = perturb.split(",") if perturb else CONDITIONS
-    opened = [open_dataset(path) for path in data]
+    opened, more = ([open_dataset(path) for path in paths] for paths in (data, also))
     checkpoint = load_checkpoint(name)
     inner = network_matcher(checkpoint, checkpoint.network.evidence[-1])
     cache, progress = out / "cases", progress_bars(errors)
-    report = leave_one_out(
-        inner, opened, conditions=conditions, frame_pairs=frame_pairs, cache=cache, progress=progress
-    )
+    options: dict[str, Any] = {
+        "also": more,
+        "conditions": conditions,
+        "frame_pairs": frame_pairs,
+        "cache": cache,
+        "progress": progress,
+    }
+    report = leave_one_out(inner, opened, **options)
     page = write_report(out / "tables", report, " ".join(["robustmat", *sys.argv[1:]]))
     console.print(f"wrote {page}", markup=False, soft_wrap=True)
     if fit is not None:
-        fit_checkpoint(
-            checkpoint,
-            inner,
-            opened,
-            fit,
-            conditions=conditions,
-            frame_pairs=frame_pairs,
-            cache=cache,
-            progress=progress,
-        )
+        fit_checkpoint(checkpoint, inner, opened, fit, **options)
         console.print(f"wrote {fit}", markup=False, soft_wrap=True)

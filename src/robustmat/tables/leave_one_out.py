@@ -55,23 +55,23 @@ def leave_one_out(
     inner: LogitMatcher,
     datasets: Sequence[LandmarkDataset],
     *,
+    also: Sequence[LandmarkDataset] = (),
     conditions: Sequence[str] = CONDITIONS,
     frame_pairs: int = 200,
     seed: int = 0,
     cache: Path | None = None,
     progress: Progress = silent,
 ) -> dict[str, Any]:
-    """condition -> row -> world -> numbers; rows are the kinds of evidence and the keypoints."""
+    """condition -> row -> world -> numbers; rows are the kinds of evidence and the keypoints.
+
+    Args:
+        also: simulated towns, say, under several looks: fitted on whichever drive is left out, and never reported.
+    """
     worlds = list(dict.fromkeys(dataset.world for dataset in datasets))
     if len(worlds) < 2:
         raise DataError(f"leaving one drive out needs drives of at least two worlds, found {', '.join(worlds)}")
-    cases = [
-        case
-        for condition in conditions
-        for case in collect_cases(
-            inner, datasets, condition, frame_pairs=frame_pairs, seed=seed, cache=cache, progress=progress
-        )
-    ]
+    options = {"frame_pairs": frame_pairs, "seed": seed, "cache": cache, "progress": progress}
+    cases = collect_all(inner, datasets, also, conditions, options)
     report: dict[str, Any] = {}
     for world in progress(worlds, "leaving one drive out"):
         fitted = fit_combinations([case for case in cases if world not in case.worlds])
@@ -83,12 +83,30 @@ def leave_one_out(
     return report
 
 
+def collect_all(
+    inner: LogitMatcher,
+    datasets: Sequence[LandmarkDataset],
+    also: Sequence[LandmarkDataset],
+    conditions: Sequence[str],
+    options: Mapping[str, Any],
+) -> list[FramePairCase]:
+    """Frame pairs of the drives under all conditions, and of what is fitted on besides."""
+    groups = [group for group in (datasets, also) if group]
+    return [
+        case
+        for condition in conditions
+        for group in groups
+        for case in collect_cases(inner, group, condition, **options)
+    ]
+
+
 def fit_checkpoint(
     checkpoint: Checkpoint,
     inner: LogitMatcher,
     datasets: Sequence[LandmarkDataset],
     folder: Path,
     *,
+    also: Sequence[LandmarkDataset] = (),
     conditions: Sequence[str] = CONDITIONS,
     frame_pairs: int = 200,
     seed: int = 0,
@@ -97,12 +115,8 @@ def fit_checkpoint(
 ) -> Path:
     """The checkpoint with its evidence weighed by all the data, whose drives then count as seen."""
     options = {"frame_pairs": frame_pairs, "seed": seed, "cache": cache, "progress": progress}
-    cases = [
-        case
-        for condition in conditions
-        for case in collect_cases(inner, datasets, condition, **options)  # type: ignore[arg-type]
-    ]
-    seen = {*checkpoint.provenance.validation_drives, *(dataset.name for dataset in datasets)}
+    cases = collect_all(inner, datasets, also, conditions, options)
+    seen = {*checkpoint.provenance.validation_drives, *(dataset.name for dataset in (*datasets, *also))}
     provenance = checkpoint.provenance.model_copy(update={"validation_drives": tuple(sorted(seen))})
     return save_checkpoint(folder, replace(checkpoint, combinations=fit_combinations(cases), provenance=provenance))
 
@@ -227,7 +241,8 @@ def page(report: Mapping[str, Any], command: str) -> str:
         "# leave-one-out: matches on a drive that nothing was fitted on",
         "Weights of all evidence are fitted without the drive that is reported: on the other drives, under all "
         "conditions and on frame pairs that share nothing. Matches of whole frames with a probability of at least "
-        "0.5. F1 is the mean over the drives, then by drive with its 95 % interval over objects.",
+        "0.5. F1 is the mean over the drives, then by drive with its 95 % interval over objects. Simulated towns "
+        "(`--also`) are fitted on whichever drive is left out.",
         _headline(report),
         "## By distance between the cameras",
         "Precision / recall / F1 of `scene`.",
