@@ -97,7 +97,7 @@ def test_the_boxes_of_one_object_fit_the_motion_best(scene: Street) -> None:
 
 def test_the_metres_moved_tell_a_row_of_poles_apart(scene: Street) -> None:
     evidence = scene_evidence(scene.a, scene.b)
-    features = candidate_features({"frames": np.zeros((scene.count,) * 2)}, scene=evidence, clearness=0.0)
+    features = candidate_features({"frames": np.zeros((scene.count,) * 2)}, scene=evidence)
     assert (features["scene_length"].argmax(axis=1) == np.arange(scene.count)).all()
     assert (features["scene_length"].argmax(axis=0) == np.arange(scene.count)).all()
 
@@ -112,7 +112,7 @@ def test_swapping_the_frames_transposes_the_evidence(scene: Street) -> None:
 def test_a_frame_without_keypoints_makes_the_scene_abstain_and_fade(scene: Street) -> None:
     empty = street(points=3)
     evidence = scene_evidence(empty.a, empty.b)
-    features = candidate_features({"frames": np.zeros((scene.count,) * 2)}, scene=evidence, clearness=0.0)
+    features = candidate_features({"frames": np.zeros((scene.count,) * 2)}, scene=evidence)
     assert evidence.pose.abstains
     for name, values in features.items():
         assert np.isfinite(values).all(), name

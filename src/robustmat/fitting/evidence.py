@@ -30,7 +30,7 @@ KINDS = ("frames", "placement", "scene")  # `pair` is the paper's score, and sta
 UNRELATED_SHARE = 0.25  # what frame pairs that share nothing weigh beside the others
 # What may only speak for a match, and what only against: three drives are too few to learn that from.
 FOR = ("pair", "frames", "placement", "motion", "scene_length", "scene_joined", "scene_guided", "scene_guided_share")
-AGAINST = ("scene_column", "scene_edges", "scene_width", "scene_misfit", "scene_parted", "scene_silent")
+AGAINST = ("scene_column", "scene_edges", "scene_width", "scene_misfit", "scene_parted")
 SIGNS = dict.fromkeys(FOR, 1) | dict.fromkeys(AGAINST, -1)
 BLANK = Combination(weights=dict.fromkeys(EVIDENCE_FEATURES["scene"], 0.0), intercept=0.0)
 

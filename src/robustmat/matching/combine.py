@@ -26,7 +26,7 @@ EVIDENCE_FEATURES: dict[str, tuple[str, ...]] = {
     "pair": ("pair",),
     "frames": ("pair", "frames"),
     "placement": ("pair", "frames", "placement", "motion"),
-    "scene": ("pair", "frames", "placement", "motion", "scene", "scene_silent", "scene_length", *_SCENE),
+    "scene": ("pair", "frames", "placement", "motion", "scene", "scene_length", *_SCENE),
 }
 
 
@@ -67,7 +67,6 @@ def candidate_features(
     logits: dict[str, Array],
     motion: Array | None = None,
     scene: SceneEvidence | None = None,
-    clearness: float = 1.0,
 ) -> dict[str, Array]:
     """Every number [A, B] that a combination may weigh.
 
@@ -75,7 +74,6 @@ def candidate_features(
         logits: of `pair`, `frames` and `placement`, as far as they are there, against having no partner.
         motion: belief after the landmarks agreed on a motion, from `motion.py`.
         scene: what the whole frames say; its motion's length is voted on in the light of the `frames` logits.
-        clearness: 0 to 1, how free of noise both frames are: clear frames that agree on nothing share nothing.
     """
     features = dict(logits)
     if motion is not None:
@@ -84,7 +82,6 @@ def candidate_features(
         trust = scene.trust
         shape = scene.features.shape[:2]
         features["scene"] = np.full(shape, trust)
-        features["scene_silent"] = np.full(shape, (1 - trust) * clearness)
         features["scene_length"] = trust * log_odds(length_belief(scene, logits["frames"]), BELIEF_SUREST)
         for name, values in zip(SCENE_FEATURES, np.moveaxis(scene.features, 2, 0), strict=True):
             features[f"scene_{name}"] = trust * values

@@ -14,7 +14,7 @@ import numpy as np
 
 from robustmat.config import nearest
 from robustmat.errors import ConfigError
-from robustmat.features.keypoints import NOISY, detect_keypoints, no_keypoints
+from robustmat.features.keypoints import detect_keypoints, no_keypoints
 from robustmat.geometry.relative_pose import MotionPrior, focal_and_center
 from robustmat.matching.combine import Combination, candidate_features
 from robustmat.matching.decision import Decision
@@ -138,7 +138,7 @@ class CombinedMatcher(Matcher):
         belief = self._agree(a, b, logits["frames"])
         if self.evidence == "scene" and _has_keypoints(a) and _has_keypoints(b):
             scene = scene_evidence(whole_frame(a), whole_frame(b), logits["frames"], self.motion)
-            return candidate_features(logits, belief, scene, clearness(a, b)), combination
+            return candidate_features(logits, belief, scene), combination
         return candidate_features(logits, belief), self.combinations.get("placement", combination)
 
     def _agree(self, a: EmbeddedFrame, b: EmbeddedFrame, logits: Array) -> Array:
@@ -169,12 +169,6 @@ def told_motions(motions: Motions, prior: MotionPrior) -> Motions:
     return known_motion(
         motions, yaw, prior.rotation_deviation, direction, (distance, prior.translation_deviation * distance)
     )
-
-
-def clearness(a: EmbeddedFrame, b: EmbeddedFrame) -> float:
-    """How free of noise both frames are: 0 to 1."""
-    noise = max(float(frame.arrays[f"{VIEW}keypoint_noise"][0]) for frame in (a, b))
-    return 1 / (1 + (noise / NOISY) ** 2)
 
 
 def _has_keypoints(frame: EmbeddedFrame) -> bool:
