@@ -273,7 +273,7 @@ def _truths(path: Path, include: str, exclude: str, every: int) -> "list[Truth]"
 def _counted(landmarks: "Sequence[Landmark]") -> str:
     from robustmat.types import CATEGORIES
 
-    counts = {name: sum(it.category == name for it in landmarks) for name in CATEGORIES}
+    counts = {name: sum(mark.category == name for mark in landmarks) for name in CATEGORIES}
     words = [f"{count} {name.replace('_', ' ')}{'s' if count != 1 else ''}" for name, count in counts.items() if count]
     return ", ".join(words) or "no landmarks found"
 

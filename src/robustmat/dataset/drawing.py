@@ -41,7 +41,7 @@ def draw_frame(frame: Frame, places: Mapping[int, Array], points: Array | None =
     for x, y, depth in [] if points is None else points.tolist():
         pen.point((x * ratio, y * ratio), fill=depth_color(depth))
     font = ImageFont.load_default(size=13)
-    for landmark in sorted(frame.landmarks, key=lambda it: it.identity is not None):
+    for landmark in sorted(frame.landmarks, key=lambda one: one.identity is not None):
         color = identity_color(landmark.identity)
         x0, y0, x1, y1 = (edge * ratio for edge in landmark.box)
         known = landmark.identity is not None

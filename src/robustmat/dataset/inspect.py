@@ -23,8 +23,8 @@ def count(dataset: LandmarkDataset) -> dict[str, Any]:
     """Frames, landmarks, identities, and the pairs that evaluation and training can draw from."""
     landmarks = [landmark for frame in dataset.frames for landmark in frame.landmarks]
     per_frame = [len(frame.landmarks) for frame in dataset.frames]
-    category = {it.identity: it.category for it in landmarks if it.identity is not None}
-    known = [it for it in landmarks if it.identity is not None]
+    category = {mark.identity: mark.category for mark in landmarks if mark.identity is not None}
+    known = [mark for mark in landmarks if mark.identity is not None]
     counts: dict[str, Any] = {
         "name": dataset.name,
         "world": dataset.world,
@@ -33,13 +33,13 @@ def count(dataset: LandmarkDataset) -> dict[str, Any]:
         "frames_without_landmarks": per_frame.count(0),
         "landmarks": len(landmarks),
         "landmarks_per_frame": _summary(np.array(per_frame, dtype=float)),
-        "landmarks_by_category": dict(sorted(Counter(it.category for it in landmarks).items())),
+        "landmarks_by_category": dict(sorted(Counter(mark.category for mark in landmarks).items())),
         "observations": len(known),
-        "observations_by_category": dict(sorted(Counter(it.category for it in known).items())),
+        "observations_by_category": dict(sorted(Counter(one.category for one in known).items())),
         "identities": len(category),
         "identities_by_category": dict(sorted(Counter(category.values()).items())),
         "observations_per_identity": _summary(
-            np.array(list(Counter(it.identity for it in known).values()), dtype=float)
+            np.array(list(Counter(one.identity for one in known).values()), dtype=float)
         ),
         "distance_to_landmark": _summary(_distances(dataset)),
         "frame_pairs": 0,
@@ -101,9 +101,9 @@ def _places(dataset: LandmarkDataset) -> dict[int, Array]:
     """Where each identity stands: the median of its observations' positions."""
     seen: dict[int, list[tuple[float, float, float]]] = {}
     for frame in dataset.frames:
-        for it in frame.landmarks:
-            if it.identity is not None and it.position is not None:
-                seen.setdefault(it.identity, []).append(it.position)
+        for mark in frame.landmarks:
+            if mark.identity is not None and mark.position is not None:
+                seen.setdefault(mark.identity, []).append(mark.position)
     return {identity: np.median(np.array(positions), axis=0) for identity, positions in seen.items()}
 
 
@@ -113,8 +113,8 @@ def _distances(dataset: LandmarkDataset) -> Array:
     def of(frame: Frame) -> list[float]:
         if frame.T_world_camera is None:
             return []
-        known = [it.position for it in frame.landmarks if it.identity is not None and it.position is not None]
-        return [float(np.linalg.norm(np.array(it) - frame.T_world_camera[:3, 3])) for it in known]
+        known = [mark.position for mark in frame.landmarks if mark.identity is not None and mark.position is not None]
+        return [float(np.linalg.norm(np.array(one) - frame.T_world_camera[:3, 3])) for one in known]
 
     return np.array([distance for frame in dataset.frames for distance in of(frame)], dtype=float)
 

@@ -63,8 +63,8 @@ def read_candidates(path: Path, truth: Truth) -> list[Candidate]:
             f"candidates file {path}: expected rows [frame name, landmark number, frame name, landmark number] of this "
             f"data set; found {problem}"
         ) from None
-    for it in found:
-        for frame, landmark in ((it.first, it.a), (it.second, it.b)):
+    for one in found:
+        for frame, landmark in ((one.first, one.a), (one.second, one.b)):
             if not 0 <= landmark < len(truth.frames[frame].identity):
                 raise DataError(f"candidates file {path}: frame {truth.frame(frame).name} has no landmark {landmark}")
     return found
@@ -86,9 +86,10 @@ def draw_judgement_sheets(truth: Truth, candidates: Sequence[Candidate], out: Pa
 def with_label(truth: Truth, candidates: Iterable[Candidate], label: int) -> list[Candidate]:
     """Those of the candidates that the ground truth labels so."""
     return [
-        it
-        for it in candidates
-        if label_candidates(truth.frames[it.first], truth.frames[it.second])[it.a, it.b] == label
+        candidate
+        for candidate in candidates
+        if label_candidates(truth.frames[candidate.first], truth.frames[candidate.second])[candidate.a, candidate.b]
+        == label
     ]
 
 

@@ -67,13 +67,13 @@ def frame_to_json(frame: Frame, image: str) -> dict[str, Any]:
         "T_world_camera": None if frame.T_world_camera is None else frame.T_world_camera.tolist(),
         "landmarks": [
             {
-                "box": it.box,
-                "category": it.category,
-                "identity": it.identity,
-                "position": _rounded(it.position),
+                "box": mark.box,
+                "category": mark.category,
+                "identity": mark.identity,
+                "position": _rounded(mark.position),
             }
-            | ({} if it.confidence is None else {"confidence": it.confidence})
-            for it in frame.landmarks
+            | ({} if mark.confidence is None else {"confidence": mark.confidence})
+            for mark in frame.landmarks
         ],
     }
 
@@ -124,7 +124,8 @@ def record_to_frame(record: FrameRecord, folder: Path, where: str) -> Frame:
         name=record.name,
         load_image=partial(_read_unchanged, image_path, width, height),
         landmarks=tuple(
-            Landmark(it.box, it.category, it.identity, it.position, it.confidence) for it in record.landmarks
+            Landmark(mark.box, mark.category, mark.identity, mark.position, mark.confidence)
+            for mark in record.landmarks
         ),
         camera=None if record.camera is None else Camera(np.array(record.camera), width, height),
         T_world_camera=pose,

@@ -149,8 +149,8 @@ def _write_frames(
             if frame.name in names or Path(frame.name).name != frame.name:
                 raise DataError(f"frame name '{frame.name}' is used twice or is no plain file name")
             names.add(frame.name)
-            landmarks.update(it.category for it in frame.landmarks)
-            identities.update({it.identity: it.category for it in frame.landmarks if it.identity is not None})
+            landmarks.update(mark.category for mark in frame.landmarks)
+            identities.update({mark.identity: mark.category for mark in frame.landmarks if mark.identity is not None})
             image = _place_image(frame, image_path, folder, final, copy_images)
             lines.write(json.dumps(frame_to_json(frame, image), allow_nan=False) + "\n")
     if not names:

@@ -96,10 +96,10 @@ def read_truth(datasets: Sequence[LandmarkDataset]) -> Truth:
                     world=dataset.world,
                     T_world_camera=frame.T_world_camera,
                     camera=frame.camera,
-                    identity=np.array([united.get((number, it.identity), UNKNOWN) for it in marks], np.int64),
-                    category=np.array([CATEGORIES.index(it.category) for it in marks], np.int64),
-                    position=np.array([it.position or (np.nan,) * 3 for it in marks], np.float64),
-                    box=np.array([it.box for it in marks], np.float64),
+                    identity=np.array([united.get((number, mark.identity), UNKNOWN) for mark in marks], np.int64),
+                    category=np.array([CATEGORIES.index(mark.category) for mark in marks], np.int64),
+                    position=np.array([mark.position or (np.nan,) * 3 for mark in marks], np.float64),
+                    box=np.array([mark.box for mark in marks], np.float64),
                 )
             )
     return Truth(tuple(datasets), tuple(frames))
@@ -149,7 +149,7 @@ def frame_pairs(truth: Truth, nearest: float = NEAREST_FRAMES, farthest: float =
 def label_candidates(a: FrameTruth, b: FrameTruth) -> NDArray[np.int8]:
     """UNMATCHED, MATCHED or AMBIGUOUS for every landmark of `a` with every landmark of `b`: [A, B]."""
     distance = landmark_distance(a, b)
-    tolerance = np.array([TOLERANCE.get(CATEGORIES[it], DEFAULT_TOLERANCE) for it in a.category])
+    tolerance = np.array([TOLERANCE.get(CATEGORIES[one], DEFAULT_TOLERANCE) for one in a.category])
     same = a.identity[:, None] == b.identity[None]
     label = np.where(same, MATCHED, UNMATCHED).astype(np.int8)
     # Comparisons with an unknown place (nan) are false: then the identities alone decide.
@@ -190,9 +190,9 @@ def _places(dataset: LandmarkDataset) -> dict[tuple[int, str], Array]:
     """The mean place of each identity (nan if never known), with the category it is mostly seen as."""
     sightings: dict[int, list[tuple[str, tuple[float, float, float]]]] = {}
     for frame in dataset.frames:
-        for it in frame.landmarks:
-            if it.identity is not None:
-                sightings.setdefault(it.identity, []).append((it.category, it.position or (np.nan,) * 3))
+        for mark in frame.landmarks:
+            if mark.identity is not None:
+                sightings.setdefault(mark.identity, []).append((mark.category, mark.position or (np.nan,) * 3))
     places = {}
     for identity, seen in sightings.items():
         names = [category for category, _ in seen]

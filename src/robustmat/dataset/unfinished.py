@@ -107,7 +107,7 @@ def fingerprint(drive: Drive, config: LandmarkConfig) -> str:
             None if frame.camera is None else (frame.camera.matrix.tolist(), frame.camera.width, frame.camera.height)
         )
         transforms = [_listed(frame.T_world_camera), _listed(frame.T_camera_lidar)]
-        add([frame.name, frame.time, camera, transforms, [it is not None for it in loaders], image_path])
+        add([frame.name, frame.time, camera, transforms, [loader is not None for loader in loaders], image_path])
     return digest.hexdigest()
 
 
@@ -116,7 +116,7 @@ def _listed(transform: Array | None) -> Any:
 
 
 def _plain(found: Found) -> list[Any]:
-    return [[it.box, it.category, it.position, area, it.confidence] for it, area in found]
+    return [[one.box, one.category, one.position, area, one.confidence] for one, area in found]
 
 
 def _landmarks(rows: list[Any]) -> Found:

@@ -25,7 +25,7 @@ def calibrate(folder: Path | str, truths: Iterable[Truth], labelled: Sequence[st
     raw = DenseLandmarkDetector(folder)
     plain = raw.extraction.model_copy(update={"calibration": {}})
     detector = DenseLandmarkDetector(folder, extraction=plain)
-    judged = [it for truth in truths for it in judge(detector.candidates(truth.frame), truth, labelled)]
+    judged = [one for truth in truths for one in judge(detector.candidates(truth.frame), truth, labelled)]
     curves = fit_confidence(judged)
     limits = {
         category: round(_moved(limit, raw.extraction.calibration.get(category), curves[category]), 4)
@@ -40,17 +40,17 @@ def calibrate(folder: Path | str, truths: Iterable[Truth], labelled: Sequence[st
 def fit_confidence(judged: Sequence[Judged]) -> dict[str, tuple[float, float]]:
     """Slope and intercept, over log odds of the mean probability, for every category."""
     shared = _fit(judged) or (1.0, 0.0)
-    return {name: _fit([it for it in judged if it.category == name]) or shared for name in CATEGORIES}
+    return {name: _fit([one for one in judged if one.category == name]) or shared for name in CATEGORIES}
 
 
 def _fit(judged: Sequence[Judged]) -> tuple[float, float] | None:
     from sklearn.linear_model import LogisticRegression
 
-    offered = [it for it in judged if it.confidence is not None]
-    right = np.array([it.right for it in offered], bool)
+    offered = [one for one in judged if one.confidence is not None]
+    right = np.array([one.right for one in offered], bool)
     if min(right.sum(), (~right).sum()) < FEWEST:
         return None
-    odds = np.array([[log_odds(it.confidence or 0.0)] for it in offered])
+    odds = np.array([[log_odds(one.confidence or 0.0)] for one in offered])
     curve = LogisticRegression().fit(odds, right)
     return round(float(curve.coef_[0, 0]), 4), round(float(curve.intercept_[0]), 4)
 

@@ -46,15 +46,15 @@ def evaluate_detector(
     return {
         "detector": detector.name,
         "frames": len(seconds),
-        "classes": {category: summarize([it for it in judged if it.category == category]) for category in labelled},
+        "classes": {category: summarize([one for one in judged if one.category == category]) for category in labelled},
         "wider_than_4": {
-            category: summarize([it for it in judged if it.category == category and it.size > 4])
+            category: summarize([one for one in judged if one.category == category and one.size > 4])
             for category in labelled
         },
         "sizes": {
             category: {
                 f"{low}-{high}" if high < SIZES[-1][1] else f"{low}+": summarize(
-                    [it for it in judged if it.category == category and low < it.size <= high]
+                    [one for one in judged if one.category == category and low < one.size <= high]
                 )
                 for low, high in SIZES
             }
@@ -86,9 +86,9 @@ def judge(
     judged = []
     sure = set(found if returned is None else returned)
     for category in labelled:
-        wanted = [it for it in truth.landmarks if it.category == category]
-        offered = sorted((it for it in found if it.category == category), key=_confidence, reverse=True)
-        overlaps = box_overlaps([it.box for it in offered], [it.box for it in wanted])  # [offered, wanted]
+        wanted = [mark for mark in truth.landmarks if mark.category == category]
+        offered = sorted((one for one in found if one.category == category), key=_confidence, reverse=True)
+        overlaps = box_overlaps([one.box for one in offered], [one.box for one in wanted])  # [offered, wanted]
         free = np.ones(len(wanted), bool)
         for row, landmark in zip(overlaps, offered, strict=True):
             best = int(np.argmax(np.where(free, row, -1.0))) if free.any() else -1
@@ -105,12 +105,12 @@ def judge(
 
 def summarize(judged: Sequence[Judged]) -> dict[str, Any]:
     """Average precision, precision and recall of what was returned, and the number of landmarks."""
-    offered = [it for it in judged if it.confidence is not None]
-    returned = [it for it in offered if it.returned]
-    right = sum(it.right for it in returned)
-    count = sum(it.right for it in offered) + sum(it.confidence is None for it in judged)
+    offered = [one for one in judged if one.confidence is not None]
+    returned = [one for one in offered if one.returned]
+    right = sum(one.right for one in returned)
+    count = sum(one.right for one in offered) + sum(one.confidence is None for one in judged)
     return {
-        "ap": average_precision([(it.confidence or 0.0, it.right) for it in offered], count) if count else None,
+        "ap": average_precision([(one.confidence or 0.0, one.right) for one in offered], count) if count else None,
         "precision": right / len(returned) if returned else None,
         "recall": right / count if count else None,
         "n": count,
@@ -122,8 +122,8 @@ def average_precision(offered: Sequence[tuple[float, bool]], count: int) -> floa
     """Area under the precision envelope over recall; `offered` are confidences and whether they are right."""
     if not offered:
         return 0.0
-    ranked = sorted(offered, key=lambda it: -it[0])
-    right: Array = np.cumsum([it[1] for it in ranked]).astype(float)
+    ranked = sorted(offered, key=lambda one: -one[0])
+    right: Array = np.cumsum([one[1] for one in ranked]).astype(float)
     precision = right / np.arange(1, len(ranked) + 1)
     envelope = np.maximum.accumulate(precision[::-1])[::-1]
     steps = np.diff(np.concatenate([[0.0], right / count]))

@@ -84,7 +84,7 @@ def check_parity(folder: Path | str, images: Sequence[Image]) -> DetectorParity:
             largest = max(largest, float(np.abs(found - wanted).max()))
         ours = set(extract_landmarks(wanted, exported.extraction))
         theirs = exported.detect(Frame(str(number), load_image=lambda cut=cut: cut))  # type: ignore[misc]
-        boxes, other = ({(it.box, it.category) for it in some} for some in (ours, theirs))
+        boxes, other = ({(one.box, one.category) for one in some} for some in (ours, theirs))
         count, changed = count + len(boxes), changed + len(boxes ^ other)
     parity = DetectorParity(len(images), largest, count, changed)
     write_json(folder / "parity.json", parity.to_json())

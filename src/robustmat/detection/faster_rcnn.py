@@ -96,12 +96,12 @@ def train_faster_rcnn(
 def training_pair(truth: Truth, rng: np.random.Generator) -> tuple[Tensor, dict[str, Tensor]]:
     """An image [3, H, W] in 0..1 with its boxes and class numbers, mirrored half of the time."""
     pixels = truth.frame.image
-    boxes = np.array([it.box for it in truth.landmarks], np.float32).reshape(-1, 4)
+    boxes = np.array([mark.box for mark in truth.landmarks], np.float32).reshape(-1, 4)
     if rng.random() < 0.5:
         pixels = pixels[:, ::-1]
         boxes = boxes[:, [2, 1, 0, 3]] * np.array([-1, 1, -1, 1], np.float32)
         boxes += np.array([pixels.shape[1], 0, pixels.shape[1], 0], np.float32)
-    classes = [CATEGORIES.index(it.category) + 1 for it in truth.landmarks]
+    classes = [CATEGORIES.index(mark.category) + 1 for mark in truth.landmarks]
     return _tensor(pixels), {"boxes": torch.from_numpy(boxes), "labels": torch.tensor(classes, dtype=torch.int64)}
 
 

@@ -43,8 +43,8 @@ class SampleDraw:
             images.append(change_look(drawn.image, rng).transpose(2, 0, 1))
             targets.append(target)
             weights.append(weight)
-        planes: list[NDArray[np.float32]] = [np.stack(it).astype(np.float32) for it in (images, targets, weights)]
-        shown, covered, known = (torch.from_numpy(it) for it in planes)
+        planes: list[NDArray[np.float32]] = [np.stack(one).astype(np.float32) for one in (images, targets, weights)]
+        shown, covered, known = (torch.from_numpy(plane) for plane in planes)
         return shown.contiguous(memory_format=torch.channels_last), covered, known
 
     def _one(self, rng: np.random.Generator) -> LabelledImage:

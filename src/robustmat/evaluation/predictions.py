@@ -150,9 +150,9 @@ def read_predictions(path: Path | str) -> Predictions:
 def _columns(prefix: str, value: Any) -> dict[str, NDArray[Any]]:
     """The array fields of a dataclass, under a common prefix."""
     values = {field.name: getattr(value, field.name) for field in fields(value)}
-    return {f"{prefix}.{name}": it for name, it in values.items() if isinstance(it, np.ndarray)}
+    return {f"{prefix}.{name}": one_value for name, one_value in values.items() if isinstance(one_value, np.ndarray)}
 
 
 def _gather(arrays: dict[str, NDArray[Any]], prefix: str) -> dict[str, Any]:
     start = prefix + "."
-    return {name.removeprefix(start): it for name, it in arrays.items() if name.startswith(start)}
+    return {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}

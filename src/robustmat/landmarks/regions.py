@@ -45,10 +45,10 @@ def find_regions(semantics: NDArray[np.uint8], config: RegionConfig = DEFAULT.re
 def box_regions(landmarks: Iterable[Landmark]) -> list[Region]:
     """Regions of boxes that somebody drew: every pixel of the box, and no limits, for a person looked at them."""
     regions = []
-    for it in landmarks:
-        x0, y0, x1, y1 = it.box
+    for mark in landmarks:
+        x0, y0, x1, y1 = mark.box
         shape = (math.ceil(y1) - math.floor(y0), math.ceil(x1) - math.floor(x0))
-        regions.append(Region(it.box, it.category, np.ones(shape, dtype=bool), it.confidence))
+        regions.append(Region(mark.box, mark.category, np.ones(shape, dtype=bool), mark.confidence))
     return regions
 
 

@@ -107,7 +107,7 @@ def read_vehicle_poses(
 def find_poses(root: Path, name: str | None) -> str | None:
     """The pose source to use: the named one, or the first that is there, or none."""
     if name is None:
-        return next((it for it, source in POSE_SOURCES.items() if (root / source.file).exists()), None)
+        return next((one for one, source in POSE_SOURCES.items() if (root / source.file).exists()), None)
     if name not in POSE_SOURCES:
         raise InputError(f"unknown pose source '{name}': choose one of {', '.join(POSE_SOURCES)}")
     return name

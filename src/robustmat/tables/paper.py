@@ -122,6 +122,6 @@ def paper_figures(table: str, condition: str, row: str, test: str = "") -> dict[
     """What the paper prints for this cell; empty where it prints nothing."""
     figures = PAPER.get(table, {}).get(condition, {})
     if table == "weather":
-        figures = next((it for word, it in WEATHER.items() if word in test.lower()), {})
+        figures = next((one for word, one in WEATHER.items() if word in test.lower()), {})
     found = figures.get(row)
     return dict(zip(METRICS, found, strict=True)) if found else {}
