@@ -131,8 +131,8 @@ def _ask(
     foreign_drive = list(opened.query_sequence(rest, min_probability=0.0))
     places, poses = [], []
     for name, found, frames, elsewhere in (
-        ("landmark map", single, list(seen), foreign),
-        ("landmark map, sequence", tracked, [seen[i] for i in order], foreign_drive),
+        (_named(opened), single, list(seen), foreign),
+        (f"{_named(opened)}, sequence", tracked, [seen[i] for i in order], foreign_drive),
     ):
         answers = [_answered(one.place, frame) for one, frame in zip(found, frames, strict=True)]
         answers += [_answered(answer, None) for answer in elsewhere]
@@ -145,6 +145,10 @@ def _ask(
         ]
         poses.append(locate_row(name, perturb, errors, len(frames)))
     return places, poses
+
+
+def _named(opened: LandmarkMap) -> str:
+    return "landmark map with keypoints" if opened.header.settings.keypoints else "landmark map"
 
 
 def place_row(

@@ -56,7 +56,7 @@ def build(
     out: Annotated[str, typer.Option(help="The map to make.", show_default=False)],
     checkpoint: Annotated[str, typer.Option(help="A shipped name, a checkpoint's folder or a run's.")] = "street",
     evidence: Annotated[
-        str | None, typer.Option(help="What scores may know; the checkpoint's most by default.")
+        str | None, typer.Option(help="What scores may know; placement by default, scene takes many bytes.")
     ] = None,
     spacing: Annotated[float, typer.Option(min=0.1, help="Metres between keyframes.")] = 2.0,
     precision: Annotated[str, typer.Option(help="Of stored embeddings: float32, float16, int8.")] = "float16",
@@ -102,6 +102,8 @@ def build(
     )
     opened = [open_dataset(path) for path in datasets]
     matcher = load(checkpoint, evidence=evidence)
+    if evidence is None and matcher.evidence == "scene":
+        matcher = load(checkpoint, evidence="placement")  # keypoints for matching would weigh more than the pictures
     with _running(workers, cluster) as append:
         added = build_map(
             out,
