@@ -76,8 +76,8 @@ def evaluate_detected(
         matches = matcher.match(given[a], given[b]).matches
         total = total.plus(
             Counts(
-                right_given=sum(label[it.a, it.b] == MATCHED for it in matches),
-                wrong_given=sum(label[it.a, it.b] == UNMATCHED for it in matches),
+                right_given=int(sum(label[it.a, it.b] == MATCHED for it in matches)),
+                wrong_given=int(sum(label[it.a, it.b] == UNMATCHED for it in matches)),
             )
         )
         other = matcher.match(found[a], found[b]).matches
