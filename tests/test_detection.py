@@ -23,10 +23,13 @@ from robustmat.detection.registry import DETECTORS, load_detector
 from robustmat.detection.runtime import shrink
 from robustmat.detection.truth import Truth
 from robustmat.errors import ConfigError, InputError, WeightsError
+from robustmat.evaluation.detected import evaluate_detected, link
 from robustmat.landmarks.boxes import read_boxes
+from robustmat.methods.cross_correlation import CrossCorrelation
 from robustmat.simulation import build_town, drive_town
 from robustmat.sources.images import read_image
 from robustmat.types import CATEGORIES, Frame, InMemory, Landmark
+from small_world import drive, make_boards
 
 SIGN, LIGHT, POLE, WINDOW = range(4)
 
@@ -379,3 +382,30 @@ def test_calibration_recovers_the_share_that_is_right() -> None:
     slope, intercept = fit_confidence(judged)["pole"]
     assert slope == pytest.approx(2.0, abs=0.2)
     assert intercept == pytest.approx(-1.0, abs=0.2)
+
+
+def test_detections_are_linked_to_what_they_show() -> None:
+    given = [Landmark((10, 10, 60, 110), "pole"), Landmark((80, 10, 100, 30), "traffic_sign")]
+    found = [
+        Landmark((52, 20, 58, 110), "pole"),  # the shaft of a lamp whose box holds its arm
+        Landmark((81, 11, 101, 31), "window"),
+        Landmark((82, 11, 101, 31), "traffic_sign"),
+        Landmark((84, 14, 101, 33), "traffic_sign"),
+    ]
+    assert link(found, given) == {0: 0, 2: 1}
+
+
+def test_perfect_detections_lose_no_match() -> None:
+    dataset = drive(make_boards(10, seed=0), frames=8, spacing=3.0)
+    boxes = {frame.name: frame.landmarks for frame in dataset.frames}
+
+    class Perfect:
+        name = "perfect"
+
+        def detect(self, frame: Frame) -> tuple[Landmark, ...]:
+            return tuple(Landmark(it.box, it.category, confidence=1.0) for it in boxes[frame.name])
+
+    counts = evaluate_detected(dataset, Perfect(), CrossCorrelation(), most_pairs=6)
+    assert counts.possible == counts.detected > 0
+    assert (counts.right, counts.wrong) == (counts.right_given, counts.wrong_given)
+    assert json.loads(json.dumps(counts.to_json()))["detected_share"] == 1.0

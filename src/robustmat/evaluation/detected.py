@@ -76,8 +76,8 @@ def evaluate_detected(
         matches = matcher.match(given[a], given[b]).matches
         total = total.plus(
             Counts(
-                right_given=sum(label[match.a, match.b] == MATCHED for match in matches),
-                wrong_given=sum(label[match.a, match.b] == UNMATCHED for match in matches),
+                right_given=int(sum(label[it.a, it.b] == MATCHED for it in matches)),
+                wrong_given=int(sum(label[it.a, it.b] == UNMATCHED for it in matches)),
             )
         )
         other = matcher.match(found[a], found[b]).matches
@@ -87,7 +87,7 @@ def evaluate_detected(
 
 def link(found: Sequence[Landmark], given: Sequence[Landmark]) -> dict[int, int]:
     """Which given landmark each detection shows: {detection: landmark}, each once, the largest overlap first."""
-    overlaps = box_overlaps([one.box for one in found], [one.box for one in given])
+    overlaps = box_overlaps([it.box for it in found], [it.box for it in given])
     for i, detection in enumerate(found):
         for j, landmark in enumerate(given):
             if detection.category != landmark.category:
