@@ -241,8 +241,7 @@ def page(report: Mapping[str, Any], command: str) -> str:
         "# leave-one-out: matches on a drive that nothing was fitted on",
         "Weights of all evidence are fitted without the drive that is reported: on the other drives, under all "
         "conditions and on frame pairs that share nothing. Matches of whole frames with a probability of at least "
-        "0.5. F1 is the mean over the drives, then by drive with its 95 % interval over objects. Simulated towns "
-        "(`--also`) are fitted on whichever drive is left out.",
+        "0.5. F1 is the mean over the drives, then by drive with its 95 % interval over objects.",
         _headline(report),
         "## By distance between the cameras",
         "Precision / recall / F1 of `scene`.",
