@@ -129,17 +129,25 @@ def match_frames(
 
 def possible_matches(truth: Truth, pairs: Indices) -> FrameTruths:
     """What a perfect matcher would find in the frame pairs; an object in two pieces counts once per piece."""
-    numbers, identities = [], []
+    numbers: list[int] = []
+    identities: list[int] = []
     for number, (a, b) in enumerate(pairs):
-        rows, columns = np.nonzero(label_candidates(truth.frames[a], truth.frames[b]) == MATCHED)
-        seen = truth.frames[a].identity[rows]
-        for identity in np.unique(seen):
-            chosen = seen == identity
-            count = min(len(np.unique(rows[chosen])), len(np.unique(columns[chosen])))
-            numbers += [number] * count
-            identities += [identity] * count
+        found = matchable_identities(label_candidates(truth.frames[a], truth.frames[b]), truth.frames[a].identity)
+        numbers += [number] * len(found)
+        identities += found
     apart = [np.linalg.norm(truth.frames[a].centre - truth.frames[b].centre) for a, b in pairs]
     return FrameTruths(pairs, np.array(numbers, np.int64), np.array(identities, np.int64), np.array(apart, np.float64))
+
+
+def matchable_identities(label: NDArray[Any], identity_a: Indices) -> list[int]:
+    """The objects that a perfect matcher would match in one frame pair, once for each piece that both frames show."""
+    rows, columns = np.nonzero(label == MATCHED)
+    seen = identity_a[rows]
+    found: list[int] = []
+    for identity in np.unique(seen):
+        chosen = seen == identity
+        found += [int(identity)] * min(len(np.unique(rows[chosen])), len(np.unique(columns[chosen])))
+    return found
 
 
 class _Pixels:

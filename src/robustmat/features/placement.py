@@ -9,9 +9,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from robustmat.geometry.relative_pose import ASSUMED_FOCAL_LENGTH
 from robustmat.types import CATEGORIES, Array, Camera, Landmark
 
-ASSUMED_FOCAL_LENGTH = 0.58  # image widths: 81 degrees, KITTI's color cameras
 BOX_DIM = 6
 PLACEMENT_DIM = BOX_DIM + len(CATEGORIES)
 # Brings each number to about one: right, down, log width, log height, top, bottom.

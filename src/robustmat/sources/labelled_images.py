@@ -5,13 +5,12 @@ from pathlib import Path
 import numpy as np
 
 from robustmat.errors import DataError
+from robustmat.geometry.relative_pose import ASSUMED_FOCAL_LENGTH
 from robustmat.sources.drive import IMAGE_SUFFIXES, Drive, image_loader, semantics_loader
 from robustmat.sources.folder import named_files
 from robustmat.sources.folder_camera import read_camera
 from robustmat.sources.images import image_size
 from robustmat.types import Camera, Frame
-
-ASSUMED_FOCAL_LENGTH = 0.58  # image widths, as for placements: KITTI's field of view
 
 
 def open_labelled_images(root: Path | str, *, semantics: Path | str | None = None, limit: int | None = None) -> Drive:

@@ -20,6 +20,7 @@ from robustmat.errors import DataError
 from robustmat.evaluation.bootstrap import RESAMPLES, percentile_interval, resampled
 from robustmat.evaluation.metrics import roc_auc
 from robustmat.evaluation.report import CALIBRATION_BINS, DISTANCES, SURE
+from robustmat.evaluation.scoring import matchable_identities
 from robustmat.files import write_json, write_text
 from robustmat.fitting.evidence import KINDS, FramePairCase, collect_cases, fit_combinations
 from robustmat.matching.assign import mutual_best
@@ -141,7 +142,7 @@ def match_cases(cases: Sequence[FramePairCase], combination: Combination | None)
         for i, j in best:
             identities = float(one.identity_a[i]), float(one.identity_b[j])
             columns.append((float(probability[i, j]), float(case.label[i, j]), one.distance, *identities))
-        possible += [(one.distance, float(identity)) for identity in possible_identities(one)]
+        possible += [(one.distance, float(identity)) for identity in matchable_identities(case.label, one.identity_a)]
         told = case.allowed & (case.label != AMBIGUOUS)
         scores.append(probability[told])
         right.append(case.label[told] == MATCHED)
@@ -151,17 +152,6 @@ def match_cases(cases: Sequence[FramePairCase], combination: Combination | None)
     probability, label, distance, identity_a, identity_b = found
     facts = (apart, identity, area, pairs, int(matches))
     return Returned(probability, label, distance, identity_a, identity_b, *facts)
-
-
-def possible_identities(one: FramePairCase) -> list[int]:
-    """The objects that a perfect matcher would match, once for each piece that both frames show."""
-    rows, columns = np.nonzero(one.case.label == MATCHED)
-    seen = one.identity_a[rows]
-    found: list[int] = []
-    for identity in np.unique(seen):
-        chosen = seen == identity
-        found += [int(identity)] * min(len(np.unique(rows[chosen])), len(np.unique(columns[chosen])))
-    return found
 
 
 def measure_drive(found: Returned, seed: int = 0) -> dict[str, Any]:
