@@ -19,6 +19,7 @@ ROWS = [
     {"training"},
     {"fitting"},
     {"evaluation"},
+    {"denoising"},
     {"checkpoints"},
     {"methods"},
     {"matching"},

@@ -22,8 +22,8 @@ from robustmat.perturb import parse as parse_perturbation
 PRESETS = ("paper", "street", "street-real")
 
 
-class RunConfig(Config):
-    """How long, how fast and on which views of the data a model is trained, whatever the model."""
+class LoopConfig(Config):
+    """How long and how fast something is trained, under which perturbations, whatever it is."""
 
     optimizer: Literal["adam", "adamw"] = "adam"
     learning_rate: PositiveFloat = 1e-4
@@ -32,18 +32,9 @@ class RunConfig(Config):
     gradient_clip: PositiveFloat = 1.0
     steps: NonNegativeInt = 1000  # none: only what comes before and after them
     validate_every: PositiveInt = 100
-    frame_pairs_per_step: PositiveInt = 6
     perturbations: tuple[str, ...] = Field(default=("clean", "paper:19", "paper:16", "paper:13"), min_length=1)
-    views: PositiveInt = 4  # perturbed copies of each frame, cut before training
-    jitter: float = Field(default=0.0, ge=0, lt=0.5)  # of box edges, as a share of the box
-    flip: bool = False
     validation_perturbation: str = "paper:16"
     seed: NonNegativeInt = 0
-    warm_start: bool = False  # from principal components and distances of the training patches, not from random numbers
-    # Features of photographs, or of chance with a distance on top, match real streets better before they have learned
-    # from simulated towns than after: tables then only initialise them there (`warm_start`).
-    learns_from_towns: bool = True
-    rate_after_first: float = Field(default=0.3, gt=0, le=1)  # of the learning rate, where tables go on from towns
 
     @field_validator("perturbations", "validation_perturbation")
     @classmethod
@@ -54,6 +45,20 @@ class RunConfig(Config):
             except ConfigError as error:
                 raise ValueError(str(error)) from None
         return value
+
+
+class RunConfig(LoopConfig):
+    """On which views of the data a matcher is trained, and what it begins with."""
+
+    frame_pairs_per_step: PositiveInt = 6
+    views: PositiveInt = 4  # perturbed copies of each frame, cut before training
+    jitter: float = Field(default=0.0, ge=0, lt=0.5)  # of box edges, as a share of the box
+    flip: bool = False
+    warm_start: bool = False  # from principal components and distances of the training patches, not from random numbers
+    # Features of photographs, or of chance with a distance on top, match real streets better before they have learned
+    # from simulated towns than after: tables then only initialise them there (`warm_start`).
+    learns_from_towns: bool = True
+    rate_after_first: float = Field(default=0.3, gt=0, le=1)  # of the learning rate, where tables go on from towns
 
 
 class TrainingConfig(RunConfig):

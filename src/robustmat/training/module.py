@@ -14,7 +14,7 @@ from robustmat.dataset.truth import FrameTruth, label_candidates
 from robustmat.features.patches import PatchConfig
 from robustmat.methods import find_method
 from robustmat.models.batch import LabelledPair, TrainingBatch
-from robustmat.training.config import RunConfig, TrainingConfig
+from robustmat.training.config import LoopConfig, TrainingConfig
 from robustmat.types import AMBIGUOUS, UNMATCHED
 
 NEW_LAYERS = 10  # times the learning rate, for layers that begin at random beside learned ones
@@ -59,7 +59,7 @@ class TrainingModule(lightning.LightningModule):
         return make_optimizer([{"params": adapted}, {"params": new, "lr": rate}], self.config)
 
 
-def make_optimizer(parameters: Iterable[Any], config: RunConfig) -> Any:
+def make_optimizer(parameters: Iterable[Any], config: LoopConfig) -> Any:
     """The optimizer of parameters or groups of them, with its schedule where there is one, as lightning wants it."""
     kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[config.optimizer]
     optimizer = kind(parameters, lr=config.learning_rate, weight_decay=config.weight_decay)
