@@ -2,11 +2,13 @@
 
 import json
 import re
+import shlex
 from pathlib import Path
 
 import cv2
 from typer.testing import CliRunner
 
+import robustmat
 from robustmat.cli import app
 
 
@@ -27,4 +29,10 @@ def test_the_demo_matches_a_frame_pair_worth_looking_at_and_writes_its_report(tm
     assert shared >= 5
     for side in "ab":  # at least two landmarks of either frame have no partner in the other
         assert len(found[side]["landmarks"]) - shared >= 2
-    assert "robustmat match" in done.output  # what to try next
+    paste = shlex.split(next(line for line in done.output.splitlines() if "robustmat match" in line))
+    assert all(Path(word).exists() for word in paste if word.startswith(str(tmp_path)))  # what to try next is there
+    for side, name in (("a", "noon"), ("b", "evening")):
+        frame = robustmat.read_frame(tmp_path / "out" / f"{name}.png", tmp_path / "out" / f"{name}.json")
+        assert [list(landmark.box) for landmark in frame.landmarks] == [
+            landmark["box"] for landmark in found[side]["landmarks"]
+        ]

@@ -25,8 +25,9 @@ from robustmat.checkpoints.load import load
 from robustmat.detection.protocol import LandmarkDetector
 from robustmat.detection.registry import DEFAULT_DETECTOR, load_detector
 from robustmat.geometry.relative_pose import MotionPrior
-from robustmat.landmarks import reading
-from robustmat.landmarks.reading import Boxes, Detect, FrameSequence
+from robustmat.landmarks import reading, sequences
+from robustmat.landmarks.reading import Boxes, Detect
+from robustmat.landmarks.sequences import FrameSequence
 from robustmat.matching.embedded import EmbeddedFrame
 from robustmat.matching.matcher import Matcher
 from robustmat.sources.cameras import CameraLike
@@ -50,7 +51,15 @@ def read_frame(
     """A frame from an image and its landmarks: given as boxes or as a label map, or else found by a detector.
 
     Args:
-        image, boxes, masks, camera, name: as `robustmat.landmarks.reading.read_frame` takes them.
+        image: a file (PNG, JPEG, BMP, TIFF, WebP, PPM), or pixels: uint8, RGB [H, W, 3], grey or RGBA. A file is
+            turned upright if its EXIF data say so; boxes and masks refer to the upright image.
+        boxes: a box file, `{"landmarks": [{"box": [x0, y0, x1, y1], "category": "traffic_sign"}]}` or COCO; or a
+            list of landmarks, dictionaries or (box, category) pairs. Boxes are tight, in pixels.
+        masks: a label image, or an array [H, W], in Cityscapes train ids (5 pole, 6 traffic light, 7 traffic sign)
+            and 19 for windows.
+        camera: a `Camera`, a 3x3 matrix, (fx, fy, cx, cy), or a file such as camera.json. Without it a usual field
+            of view is assumed.
+        name: the frame's name in results; by default the file's.
         detector: who finds the landmarks where neither boxes nor masks are given: a detector, its name or the folder
             of its checkpoint; None refuses such a frame.
     """
@@ -65,11 +74,23 @@ def read_sequence(
     camera: CameraLike | None = None,
     *,
     every: int = 1,
+    image_topic: str | None = None,
     detector: Detector = DEFAULT_DETECTOR,
 ) -> FrameSequence:
-    """The frames of a folder of images or of a video; `detector` as for `read_frame`, the rest as for `reading`."""
+    """The frames of a folder of images, of a video or of a ROS bag, each read when its turn comes.
+
+    Args:
+        source: a folder of images, or one that holds `images/` and beside it `boxes/`, `masks/`, `camera.json`; a
+            video; a ROS bag (.bag, .mcap, .db3, or its folder).
+        boxes: a COCO file, or a folder of box files named like the frames.
+        masks: a folder of label maps named like the frames.
+        camera: as for `read_frame`; one for all frames.
+        every: 1 takes every frame, 5 every fifth.
+        image_topic: of a ROS bag with several cameras: which.
+        detector: as for `read_frame`.
+    """
     detect = None if boxes is not None or masks is not None else _detect(detector)
-    return reading.read_sequence(source, boxes, masks, camera, every=every, detect=detect)
+    return sequences.read_sequence(source, boxes, masks, camera, every=every, image_topic=image_topic, detect=detect)
 
 
 @lru_cache(maxsize=2)

@@ -86,7 +86,6 @@ def _rows(result: MatchResult, correct: Sequence[bool | None] | None) -> list[di
             "crop_b": crops_b[match.b],
             "category": result.landmarks_a[match.a].category.replace("_", " "),
             "probability": f"{match.probability:.2f}",
-            "score": f"{match.score:.2f}",
             "verdict": VERDICTS[verdict],
         }
         for number, (match, verdict) in enumerate(zip(result.matches, verdicts, strict=True))

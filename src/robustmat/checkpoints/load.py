@@ -151,6 +151,10 @@ def _exported(folder: Path, runtime: str, device: str, evidence: str | None, sam
     if device != "cpu":
         raise ConfigError(f"exported files run on the cpu, not on device '{device}': choose cpu, or runtime torch")
     int8, manifest = runtime == "onnx-int8", read_manifest(folder)
+    known = list(dict.fromkeys((*manifest.decisions, *manifest.combinations)))
+    if evidence is not None and evidence not in known:
+        hint = nearest(evidence, known)
+        raise ConfigError(f"checkpoint '{manifest.checkpoint}' cannot score by evidence '{evidence}' ({hint})")
     evidence = evidence or next(reversed(manifest.combinations), None)
     if evidence in manifest.combinations:
         inner = OnnxMatcher(folder, same_category=same_category, int8=int8)

@@ -28,7 +28,6 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
-    help="Match street landmarks (signs, lights, poles, windows) between camera frames, in any weather.",
 )
 
 USE, DATA, LABORATORY = "Match", "Data", "Train and measure"
@@ -65,7 +64,7 @@ def robustmat(
 
     New here? `robustmat demo` shows the whole flow on a simulated street in under a minute. Then match your own:
 
-        robustmat match a.png b.png --boxes-a a.json --boxes-b b.json --picture matches.png
+        robustmat match a.jpg b.jpg --picture matches.png
     """
 
 

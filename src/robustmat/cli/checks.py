@@ -33,6 +33,7 @@ EXTRA_OF = {
     "lancedb": "map",
     "plotly": "map",
     "distributed": "cluster",
+    "rosbags": "ros",
 }
 
 

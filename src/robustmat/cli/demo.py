@@ -1,5 +1,7 @@
 """`robustmat demo`: the whole flow on a simulated street."""
 
+import shutil
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,9 +22,9 @@ WEATHER = "paper:16"
 
 
 def demo(
-    out: Annotated[Path, typer.Option(callback=output_folder, help="Where the picture and the report go.")] = Path(
-        "demo-output"
-    ),
+    out: Annotated[
+        Path, typer.Option(callback=output_folder, help="Where the picture, the report and both frames go.")
+    ] = Path("demo-output"),
     checkpoint: Annotated[str, typer.Option(help="A shipped name, a checkpoint folder or a training run.")] = "street",
 ) -> None:
     """Drive a simulated street at noon and again on a rainy evening, and match two of the frames.
@@ -37,6 +39,7 @@ def demo(
     from robustmat.pipeline import load, match_frames
     from robustmat.report import VERDICTS, Section, summarize, write_match_report
     from robustmat.simulation import build_town, drive_town
+    from robustmat.sources.images import write_image
 
     console = Console()
     console.print(INTRODUCTION, highlight=False)
@@ -66,6 +69,10 @@ def demo(
     console.print(f"({counts}, {len(shared)} of them in both frames)", highlight=False)
     picture = result.draw(out / "matches.png", result.correct)
     write_json(out / "matches.json", result.to_json())
+    for name, frame, listed in (("noon", frame_a, result.to_json()["a"]), ("evening", frame_b, result.to_json()["b"])):
+        write_image(out / f"{name}.png", frame.image)
+        write_json(out / f"{name}.json", {"landmarks": listed["landmarks"]})
+    following = next_commands(out)
     report = write_match_report(
         result,
         out / "report.html",
@@ -74,10 +81,11 @@ def demo(
         f"with noise at 16 dB. The checkpoint '{result.checkpoint}' was never trained on this town (number {TOWN}). "
         f"{len(shared)} landmarks are visible in both frames.",
         result.correct,
-        [Section("What to try next", commands=NEXT)],
+        [Section("What to try next", commands=following)],
     )
     console.print(f"\npicture  {picture}\nreport   {report}", soft_wrap=True, markup=False, highlight=False)
-    console.print("try next " + "\n         ".join(NEXT), soft_wrap=True, markup=False, highlight=False)
+    console.print(f"frames   {out / 'noon.png'} {out / 'evening.png'}", soft_wrap=True, markup=False, highlight=False)
+    console.print("try next " + "\n         ".join(following), soft_wrap=True, markup=False, highlight=False)
 
 
 INTRODUCTION = (
@@ -86,12 +94,21 @@ INTRODUCTION = (
     "what the simulator knows. All this takes about half a minute and downloads nothing.\n"
 )
 
-NEXT = (
-    "robustmat match a.png b.png --boxes-a a.json --boxes-b b.json --picture matches.png",
-    "robustmat simulate town --layout kitti-odometry --frames 60 --seed 7 --look winter",
-    "robustmat prepare kitti-odometry town --sequence 00 --name town-7 --world town-7 --out data",
-    "robustmat evaluate data --perturb paper:16",
-)
+
+def next_commands(out: Path) -> tuple[str, ...]:
+    """What to try next, ready to be pasted: the files that the demo wrote, and a drive of one's own."""
+    a, b = out / "noon", out / "evening"
+    activate = Path(sys.prefix) / "bin" / "activate"
+    activate = activate.relative_to(Path.cwd()) if activate.is_relative_to(Path.cwd()) else activate
+    commands = (
+        f"robustmat match {a}.png {b}.png --boxes-a {a}.json --boxes-b {b}.json --picture matches.png",
+        f"robustmat match {a}.png {b}.png --picture detected.png",
+        "robustmat simulate town --layout kitti-odometry --frames 60 --seed 7 --look winter",
+        "robustmat prepare kitti-odometry town --sequence 00 --name town-7 --world town-7 --out data",
+        "robustmat evaluate data --perturb paper:16",
+    )
+    found = shutil.which("robustmat") is not None or not activate.exists()
+    return commands if found else (f". {activate}", *commands)
 
 
 def _see(drive: "StreetDrive", index: int, weather: str | None) -> "Frame":

@@ -10,7 +10,7 @@ import typer
 from robustmat.cli.checks import choose_device, output_file, output_folder, output_picture, output_video
 
 if TYPE_CHECKING:
-    from robustmat.landmarks.reading import FrameSequence
+    from robustmat.landmarks.sequences import FrameSequence
     from robustmat.matching.matcher import Matcher
     from robustmat.types import Frame, MatchResult
 
@@ -25,7 +25,9 @@ def match(
     a: Annotated[
         Path,
         typer.Argument(
-            metavar="A", help="First image; or, without B, a folder of images or a video.", show_default=False
+            metavar="A",
+            help="First image; or, without B, a folder of images, a video or a ROS bag.",
+            show_default=False,
         ),
     ],
     b: Annotated[Path | None, typer.Argument(metavar="B", help="Second image.", show_default=False)] = None,
@@ -81,6 +83,9 @@ def match(
     every: Annotated[
         int, typer.Option(min=1, rich_help_panel=INPUT, help="Take every Nth frame and match it with the one before.")
     ] = 1,
+    image_topic: Annotated[
+        str | None, typer.Option(rich_help_panel=INPUT, help="Of a ROS bag with several cameras: which.")
+    ] = None,
     min_probability: Annotated[
         float | None,
         typer.Option(min=0.0, max=1.0, rich_help_panel=DECISION, help="Leave out matches below this probability."),
@@ -180,6 +185,10 @@ def match(
     Every fifth image of a folder, with label maps of the same names in another one:
 
         robustmat match drive/images --masks drive/masks --every 5 --json matches.jsonl --video matches.mp4
+
+    A video or a ROS bag:
+
+        robustmat match drive.mp4 --every 10 --video matches.mp4
     """
     from robustmat.errors import InputError
     from robustmat.pipeline import load, read_frame, read_sequence
@@ -200,6 +209,7 @@ def match(
             "--boxes": boxes,
             "--masks": masks,
             "--every": every if every > 1 else None,
+            "--image-topic": image_topic,
             "--pictures": pictures,
             "--video": video,
         },
@@ -225,7 +235,7 @@ def match(
             decision["min_probability"] = matcher.min_probability_for(precision)
         _match_two(frames, matcher, decision, json, picture)
     else:
-        sequence = read_sequence(a, boxes, masks, camera, every=every, detector=finder)
+        sequence = read_sequence(a, boxes, masks, camera, every=every, image_topic=image_topic, detector=finder)
         matcher = load(checkpoint, **options)
         if precision is not None:
             decision["min_probability"] = matcher.min_probability_for(precision)
@@ -237,18 +247,19 @@ def _refuse_misplaced(a: Path, b: Path | None, for_two: dict[str, Any], for_a_dr
     from robustmat.errors import InputError
 
     misplaced = [name for name, value in (for_two if b is None else for_a_drive).items() if value is not None]
-    if not misplaced and b is None and a.is_file() and not _is_video(a):
-        raise InputError(f"one image alone cannot be matched: {a}; give a second one, a folder or a video")
+    if not misplaced and b is None and a.is_file() and not _is_drive(a):
+        raise InputError(f"one image alone cannot be matched: {a}; give a second one, a folder, a video or a ROS bag")
     if misplaced and b is None:
         raise InputError(f"{misplaced[0]} is for two images, but only {a} was given")
     if misplaced:
         raise InputError(f"{misplaced[0]} is for a whole drive: give one folder or one video, not two images")
 
 
-def _is_video(path: Path) -> bool:
+def _is_drive(path: Path) -> bool:
+    from robustmat.sources.rosbag_file import is_rosbag
     from robustmat.sources.video import is_video
 
-    return is_video(path)
+    return is_video(path) or is_rosbag(path)
 
 
 def _match_two(
@@ -266,16 +277,15 @@ def _match_two(
             typer.echo(f"robustmat: {frame.name} has no landmarks, so nothing can match", err=True)
     result = match_frames(*frames, matcher, **decision)
     console = Console()
-    table = Table("", "A", "B", "category", "probability", "score", title=f"{len(result.matches)} matches")
+    table = Table("", "landmark of A", "of B", "category", "probability")
     for number, match in enumerate(result.matches, start=1):
         category = result.landmarks_a[match.a].category.replace("_", " ")
-        table.add_row(
-            str(number), str(match.a), str(match.b), category, f"{match.probability:.2f}", f"{match.score:.3f}"
-        )
-    console.print(table)
+        table.add_row(str(number), str(match.a), str(match.b), category, f"{match.probability:.2f}")
+    if result.matches:
+        console.print(table)
     console.print(summarize(result), highlight=False)
-    for side, unmatched in (("A", result.unmatched_a), ("B", result.unmatched_b)):
-        console.print(f"unmatched in {side}: {', '.join(map(str, unmatched)) or 'none'}", highlight=False)
+    if json is None and picture is None:
+        console.print("see them with --picture matches.png, keep them with --json matches.json", highlight=False)
     if json is not None:
         write_json(json, result.to_json())
         console.print(f"wrote {json}", markup=False, soft_wrap=True)

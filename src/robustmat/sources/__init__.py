@@ -12,6 +12,7 @@ from robustmat.sources.folder import open_folder
 from robustmat.sources.kitti_odometry import open_kitti_odometry
 from robustmat.sources.kitti_raw import open_kitti_raw
 from robustmat.sources.oxford import open_oxford
+from robustmat.sources.rosbag import open_rosbag
 
 SOURCES: dict[str, Callable[..., Drive]] = {
     "kitti-raw": open_kitti_raw,
@@ -19,6 +20,7 @@ SOURCES: dict[str, Callable[..., Drive]] = {
     "oxford": open_oxford,
     "boreas": open_boreas,
     "folder": open_folder,
+    "rosbag": open_rosbag,
 }
 
 __all__ = [
@@ -29,4 +31,5 @@ __all__ = [
     "open_kitti_odometry",
     "open_kitti_raw",
     "open_oxford",
+    "open_rosbag",
 ]
