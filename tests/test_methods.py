@@ -238,7 +238,7 @@ def test_scores_are_finite_symmetric_and_independent_of_batch_mates(method: str)
 @pytest.mark.parametrize("method", TRAINABLE)
 def test_surroundings_are_a_second_view_or_are_refused(method: str) -> None:
     surroundings = {"model": {"patch": {"context": 3.0}}}
-    if method in ("delg", "cvnet"):
+    if method in ("delg", "cvnet", "certified"):
         with pytest.raises(ConfigError, match="context"):
             network_of(method, **surroundings)
         return

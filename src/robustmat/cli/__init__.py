@@ -20,6 +20,7 @@ from robustmat.cli.perturb import perturb
 from robustmat.cli.reproduce import reproduce
 from robustmat.cli.serve import serve
 from robustmat.cli.simulate import simulate
+from robustmat.cli.stability import stability
 from robustmat.cli.train import train
 from robustmat.errors import InputWarning, RobustMatError, TermsWarning
 
@@ -44,6 +45,7 @@ app.command(rich_help_panel=DATA)(perturb)
 app.command(rich_help_panel=LABORATORY)(train)
 app.command(rich_help_panel=LABORATORY)(evaluate)
 app.command(rich_help_panel=LABORATORY)(reproduce)
+app.command(rich_help_panel=LABORATORY)(stability)
 app.add_typer(bench.app, name="bench", rich_help_panel=LABORATORY)
 app.add_typer(export.app, name="export", rich_help_panel=LABORATORY)
 

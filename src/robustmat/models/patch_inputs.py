@@ -42,4 +42,4 @@ def views(config: PatchConfig) -> int:
 
 def refuse_context(config: PatchConfig, method: str) -> None:
     if config.context is not None:
-        raise ConfigError(f"{method} compares maps of single crops: leave patch.context out of its model")
+        raise ConfigError(f"{method} looks at single crops: leave patch.context out of its model")
