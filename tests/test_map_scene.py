@@ -9,7 +9,6 @@ from map_world import CAMERA, IdentityMatcher, drive, pose_at, see, street
 from robustmat.bench.map_scale import bench_map
 from robustmat.bench.places import (
     Answered,
-    chosen_frames,
     evaluate_places,
     locate_row,
     place_row,
@@ -25,6 +24,7 @@ from robustmat.mapping.pose import difference
 from robustmat.mapping.scene import LOOK, PIXEL, POINT, frame_vector, place_keypoints, scene_pose
 from robustmat.mapping.settings import MapSettings
 from robustmat.matching.embedded import EmbeddedFrame
+from robustmat.sources.drive import numbered
 from robustmat.types import Array
 from small_world import CAMERA as SMALL_CAMERA
 from small_world import drive as boards_drive
@@ -108,7 +108,17 @@ def test_fitting_learns_what_tells_known_from_unknown_places() -> None:
     assert model.agreeing > 0
     assert np.mean([np.exp(log_likelihood(model, one)) for one in [*known, *unknown]]) > 0.85
     assert log_likelihood(model, known[0]) > log_likelihood(PlaceModel(agreeing=0.0, share=0.0), known[0])
-    assert covariance_scale(np.zeros(0)) == 1.0
+
+
+def test_covariances_are_scaled_until_nine_in_ten_errors_keep_to_them() -> None:
+    rng = np.random.default_rng(0)
+    own, said = 1e-4 * np.eye(6), 0.01 * np.eye(6)  # errors have three times the deviation that is said
+    examples = [
+        PlaceExample(np.zeros((1, 5)), np.zeros((1, 3)), np.zeros(3), rng.normal(0, 0.3, 6), said + own)
+        for _ in range(300)
+    ]
+    assert covariance_scale(examples, own) == pytest.approx(9.0, rel=0.25)
+    assert covariance_scale([], own) == 1.0
 
 
 def test_recall_counts_right_answers_among_all() -> None:
@@ -132,10 +142,11 @@ def test_errors_of_poses_are_held_against_their_covariance() -> None:
 
 def test_frames_are_chosen_by_number_and_cut_at_jumps() -> None:
     frames = [see(street(), pose_at(ahead), f"{i:04d}") for i, ahead in enumerate([0.0, 1.0, 50.0, 51.0])]
-    assert [frame.name for frame in chosen_frames(frames, "1-2,3-3")] == ["0001", "0002", "0003"]
     assert runs(frames) == [[0, 1], [2, 3]]
-    with pytest.raises(InputError, match="expected numbers"):
-        chosen_frames(frames, "first")
+    assert numbered(frames, "1-2,3") == [1, 2, 3]
+    for wrong, said in (("first", "expected numbers"), ("7-9", "found 0000 to 0003")):
+        with pytest.raises(InputError, match=said):
+            numbered(frames, wrong)
 
 
 def test_places_are_measured_from_map_to_table(tmp_path: Path) -> None:

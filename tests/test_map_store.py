@@ -17,6 +17,8 @@ from robustmat.mapping.packing import keep_landmarks, pack, unpack
 from robustmat.mapping.search import Area
 from robustmat.mapping.settings import MapSettings
 from robustmat.mapping.store import open_store
+from robustmat.matching.embedded import EmbeddedFrame
+from robustmat.types import Frame
 
 MATCHER = IdentityMatcher()
 SETTINGS = MapSettings(keyframe_spacing=2.0, stretch=8)
@@ -213,3 +215,21 @@ def test_a_map_keeps_what_it_was_told_to(tmp_path: Path) -> None:
 
 def test_search_vectors_are_padded(town: Path) -> None:
     assert open_store(town).header.dimension == 24 > DIMENSION
+
+
+def test_a_map_of_another_format_is_refused_before_anything_is_asked(
+    town: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("robustmat.mapping.store.VERSION", 3)
+    with pytest.raises(DataError, match=r"version 2, this robustmat reads version 3: build it again"):
+        open_map(town, matcher=MATCHER)
+
+
+def test_a_matcher_that_keeps_more_of_a_frame_than_the_map_is_refused(town: Path) -> None:
+    class Keeps(IdentityMatcher):
+        def embed(self, frame: Frame) -> EmbeddedFrame:
+            embedded = super().embed(frame)
+            return replace(embedded, arrays={**embedded.arrays, "view.camera": np.zeros(6)})
+
+    with pytest.raises(InputError, match=r"also needs view\.camera: build the map again"):
+        open_map(town, matcher=Keeps()).query(drive(street()).frames[3])

@@ -56,7 +56,12 @@ def bench_map(
     rows = []
     try:
         header = MapHeader(
-            world="bench", checkpoint="bench", evidence="pair", fingerprint="bench", dimension=around.shape[1]
+            world="bench",
+            checkpoint="bench",
+            evidence="pair",
+            fingerprint="bench",
+            dimension=around.shape[1],
+            arrays=("vertex",),
         )
         store = create_store(folder / "map", header)
         there, building = 0, 0.0

@@ -15,10 +15,11 @@ from robustmat.bench.places_rivals import RIVALS
 from robustmat.dataset.store import LandmarkDataset
 from robustmat.errors import InputError
 from robustmat.files import write_text
+from robustmat.mapping.answers import PlaceAnswer
 from robustmat.mapping.build import build_map
 from robustmat.mapping.calibration import GROUND_AXES
 from robustmat.mapping.keyframes import choose_keyframes
-from robustmat.mapping.landmark_map import LandmarkMap, PlaceAnswer, open_map
+from robustmat.mapping.landmark_map import LandmarkMap, open_map
 from robustmat.mapping.pose import difference
 from robustmat.mapping.settings import MapSettings
 from robustmat.matching.matcher import Matcher
@@ -219,17 +220,6 @@ def near_the_map(frames: Sequence[Frame], positions: Array) -> list[Frame]:
     if not near:
         raise InputError("no query was taken within 5 m of the map: nothing could be right")
     return near
-
-
-def chosen_frames(frames: Sequence[Frame], ranges: str) -> list[Frame]:
-    """Frames whose names are numbers within `ranges`, such as 1565-1639,2439-2469; all, if there are none."""
-    if not ranges:
-        return list(frames)
-    try:
-        bounds = [tuple(int(end) for end in part.split("-")) for part in ranges.split(",")]
-        return [frame for frame in frames if any(low <= int(frame.name) <= high for low, high in bounds)]
-    except ValueError:
-        raise InputError(f"frames '{ranges}': expected numbers such as 1565-1639,2439-2469") from None
 
 
 def write_places(places: Sequence[PlaceRow], poses: Sequence[LocateRow], folder: Path) -> Path:

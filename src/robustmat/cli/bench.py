@@ -396,16 +396,18 @@ def places(
     from robustmat.dataset.store import open_dataset
 
     need("lancedb", purpose="a map")
-    from robustmat.bench.places import chosen_frames, evaluate_places, without_colours, write_places
+    from robustmat.bench.places import evaluate_places, without_colours, write_places
     from robustmat.mapping.settings import MapSettings
+    from robustmat.sources.drive import numbered
 
     console = Console()
+    asked = open_dataset(queries).frames
     others = [frame for path in unknown or [] for frame in open_dataset(path).frames[::every]]
     with tempfile.TemporaryDirectory() as folder:
         rows, poses = evaluate_places(
             Path(folder) / "map",
             open_dataset(mapped),
-            chosen_frames(open_dataset(queries).frames, frames),
+            [asked[i] for i in numbered(asked, frames)],
             [without_colours(frame) for frame in others] if grey else others,
             load(checkpoint, evidence=evidence),
             perturb.split(","),

@@ -47,6 +47,7 @@ app = typer.Typer(
 Out = Annotated[Path | None, typer.Option(callback=output_folder, help="Where the data set goes.", show_default=False)]
 Corrections = Annotated[Path | None, typer.Option(help="JSON file that excludes, merges or splits identities.")]
 Name = Annotated[str | None, typer.Option(help="What to call the drive; by default what its layout calls it.")]
+Frames = Annotated[str, typer.Option(help="Only these frames, by number: 100-430,1565-1639; all without.")]
 World = Annotated[
     str | None, typer.Option(help="Drives with the same world share coordinates and give pairs across drives.")
 ]
@@ -74,6 +75,7 @@ def group() -> None:
 def prepare_drive(
     drive: "Drive",
     out: Out = None,
+    frames: Frames = "",
     corrections: Corrections = None,
     refine_poses: RefinePoses = True,
     copy_images: CopyImages = False,
@@ -86,6 +88,7 @@ def prepare_drive(
     """What every reader's verb does with its drive; these options are added to the reader's own."""
     from robustmat.errors import InputError
 
+    drive = _only(drive, frames)
     if rectify_to is not None:
         _write_images(drive, rectify_to)
     elif out is None:
@@ -174,6 +177,21 @@ def warped(
         progress=lambda frames: track(frames, "views", console=console),
     )
     _say_what_is_there(path)
+
+
+def _only(drive: "Drive", frames: str) -> "Drive":
+    from dataclasses import replace
+
+    from robustmat.sources.drive import numbered
+
+    kept = numbered(drive.frames, frames)
+    source = {**drive.source, "frames": frames} if frames else drive.source
+    return replace(
+        drive,
+        frames=tuple(drive.frames[i] for i in kept),
+        image_paths=tuple(drive.image_paths[i] for i in kept),
+        source=source,
+    )
 
 
 def _renamed(drive: "Drive", name: str | None, world: str | None) -> "Drive":

@@ -16,7 +16,7 @@ from robustmat.errors import DataError, InputError
 from robustmat.mapping.keyframes import Keyframe, choose_keyframes, stretches
 from robustmat.mapping.objects import farthest_points, identity_positions, object_name
 from robustmat.mapping.packing import keep_landmarks, pack
-from robustmat.mapping.scene import add_keypoints, frame_vector, place_keypoints
+from robustmat.mapping.scene import add_keypoints, frame_vector, place_keypoints, stored_once
 from robustmat.mapping.settings import MapHeader, MapSettings, refuse_other_matcher
 from robustmat.mapping.store import Batch, MapStore, create_store, open_store
 from robustmat.mapping.vectors import search_vectors
@@ -24,6 +24,8 @@ from robustmat.matching.embedded import EmbeddedFrame
 from robustmat.matching.matcher import Matcher
 from robustmat.progress import Progress, silent
 from robustmat.types import Array, Camera, Frame, Landmark
+
+FOR_SCENE = 500  # keypoints of a keyframe that evidence `scene` is given, unless told
 
 
 @dataclass(frozen=True)
@@ -61,12 +63,16 @@ def build_map(
         append: how stretches are embedded and written: one after the other, unless told (`cluster.running_on`).
     """
     settings = settings or MapSettings()
+    if matcher.evidence == "scene" and not settings.keypoints:
+        settings = settings.model_copy(update={"keypoints": FOR_SCENE})
+    first = _first_embedded(datasets, matcher)
     header = MapHeader(
         world=one_world(datasets),
         checkpoint=checkpoint or matcher.name,
         evidence=matcher.evidence,
         fingerprint=matcher.fingerprint,
-        dimension=_dimension(datasets, matcher),
+        dimension=int(search_vectors(first).shape[1]),
+        arrays=tuple(sorted(first.arrays)),
         settings=settings,
     )
     return _append_all(create_store(place, header, storage_options), datasets, matcher, progress, append)
@@ -168,7 +174,7 @@ def make_batch(stretch: Stretch, matcher: Matcher, settings: MapSettings) -> Bat
         seen = [add_keypoints(frame, one.frame.image) for frame, one in zip(embedded, stretch.keyframes, strict=True)]
         poses = [one.T_world_camera for one in stretch.keyframes]
         cameras = [_camera(stretch.dataset, one) for one in stretch.keyframes]
-        embedded = place_keypoints(seen, poses, cameras, settings.keypoints)
+        embedded = [stored_once(frame) for frame in place_keypoints(seen, poses, cameras, settings.keypoints)]
     vectors = [search_vectors(frame) for frame in embedded]
     if settings.max_landmarks is not None:
         kept = rarest(vectors, settings.max_landmarks)
@@ -308,9 +314,10 @@ def one_world(datasets: Iterable[LandmarkDataset]) -> str:
     return worlds[0]
 
 
-def _dimension(datasets: Sequence[LandmarkDataset], matcher: Matcher) -> int:
+def _first_embedded(datasets: Sequence[LandmarkDataset], matcher: Matcher) -> EmbeddedFrame:
+    """What the matcher keeps of a frame with landmarks."""
     for dataset in datasets:
         for frame in dataset.frames:
             if frame.landmarks:
-                return int(search_vectors(matcher.embed(frame)).shape[1])
+                return matcher.embed(frame)
     raise DataError("the data sets hold no landmarks: there is nothing to make a map of")

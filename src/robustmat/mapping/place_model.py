@@ -80,13 +80,14 @@ def places(log_ratio: Array, positions: Array, apart: float) -> list[list[int]]:
     return groups
 
 
-def features_of(votes: float, result: MatchResult, pose: PoseEstimate | None, keypoints: int) -> Array:
-    """[F], in the order of FEATURES; roots tame frames with dozens of landmarks."""
+def features_of(votes: float, result: MatchResult | None, pose: PoseEstimate | None, keypoints: int) -> Array:
+    """[F], in the order of FEATURES; roots tame frames with dozens of landmarks. Without a result nothing matches."""
     agreeing = set() if pose is None else set(pose.agreeing)
-    likely = sum(match.probability for match in result.matches if match.a in agreeing)
-    doubtful = sum(match.probability for match in result.matches if match.a not in agreeing)
-    fewest = min(len(result.landmarks_a), len(result.landmarks_b))
-    share = likely / (fewest + FEW)
+    likely = doubtful = share = 0.0
+    if result is not None:
+        likely = sum(match.probability for match in result.matches if match.a in agreeing)
+        doubtful = sum(match.probability for match in result.matches if match.a not in agreeing)
+        share = likely / (min(len(result.landmarks_a), len(result.landmarks_b)) + FEW)
     return np.array([np.sqrt(votes), np.sqrt(likely), np.sqrt(doubtful), share, np.log1p(keypoints / 5)])
 
 

@@ -7,6 +7,7 @@ light and weather keypoints fade away and the landmarks remain.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import cv2
@@ -22,6 +23,7 @@ from robustmat.types import Array, Camera, Image
 DETECTED = 2000
 PIXEL, LOOK = "keypoint_place", "keypoint_descriptor"  # arrays that `detect_keypoints` gives
 POINT = "keypoint_point"  # [N, 3], where they stand in the keyframe's own axes
+COPIES = (VIEW + PIXEL, VIEW + LOOK)
 FEWEST = 6
 REPROJECTION = 3.0  # pixels within which a keypoint agrees with a pose
 TRIANGULATED = 2.0  # pixels within which both keyframes must see a triangulated point
@@ -48,6 +50,17 @@ def add_keypoints(frame: EmbeddedFrame, image: Image) -> EmbeddedFrame:
     else:
         found = {name: array for name, array in detect_keypoints(image, most=DETECTED).items() if name in (PIXEL, LOOK)}
     return replace(frame, arrays={**frame.arrays, **found})
+
+
+def stored_once(frame: EmbeddedFrame) -> EmbeddedFrame:
+    """The frame without the second copy of its keypoints that evidence `scene` reads."""
+    return replace(frame, arrays={name: array for name, array in frame.arrays.items() if name not in COPIES})
+
+
+def as_matched(frame: EmbeddedFrame) -> EmbeddedFrame:
+    """What `stored_once` left, as evidence `scene` reads it: by the keypoints whose places are known."""
+    copies = {VIEW + name: frame.arrays[name] for name in (PIXEL, LOOK) if name in frame.arrays}
+    return replace(frame, arrays={**frame.arrays, **copies})
 
 
 def place_keypoints(
@@ -107,17 +120,21 @@ def frame_vector(arrays: Mapping[str, NDArray[Any]]) -> NDArray[np.float32]:
     looks = unit_descriptors(dict(arrays))
     if not len(looks):
         return np.zeros(VECTOR, np.float32)
-    rng = np.random.default_rng(20260)
     looks = looks - looks.mean()
-    cells = (looks @ rng.normal(size=(looks.shape[1], DIRECTIONS)).astype(np.float32) > 0) @ (
-        1 << np.arange(DIRECTIONS)
-    )
+    directions, project = _random_directions(looks.shape[1])
+    cells = (looks @ directions > 0) @ (1 << np.arange(DIRECTIONS))
     sums = np.zeros((1 << DIRECTIONS, looks.shape[1]), np.float32)
     np.add.at(sums, cells, looks)
     sums /= np.maximum(np.sqrt(np.linalg.norm(sums, axis=1, keepdims=True)), 1e-6)
-    project = rng.normal(size=(sums.size, VECTOR)).astype(np.float32)
     vector = sums.ravel() @ project
     return np.asarray(vector / max(float(np.linalg.norm(vector)), 1e-9), np.float32)
+
+
+@lru_cache(maxsize=2)
+def _random_directions(width: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    rng = np.random.default_rng(20260)
+    first = rng.normal(size=(width, DIRECTIONS)).astype(np.float32)
+    return first, rng.normal(size=((1 << DIRECTIONS) * width, VECTOR)).astype(np.float32)
 
 
 def _observations(world: Array, pixels: Array, depth: Array) -> Observations:

@@ -6,10 +6,11 @@ from pydantic import Field, PositiveFloat, PositiveInt
 
 from robustmat.config import Config
 from robustmat.errors import InputError
+from robustmat.matching.embedded import EmbeddedFrame
 from robustmat.matching.matcher import Matcher
 
 FORMAT = "robustmat-map"
-VERSION = 1
+VERSION = 2  # 1 did not say which arrays its keyframes have
 
 Precision = Literal["float32", "float16", "int8"]
 
@@ -39,6 +40,7 @@ class MapHeader(Config):
     evidence: str
     fingerprint: str
     dimension: PositiveInt  # of search vectors, padded
+    arrays: tuple[str, ...]  # that its matcher keeps of a frame
     settings: MapSettings = Field(default_factory=MapSettings)
 
 
@@ -49,4 +51,14 @@ def refuse_other_matcher(header: MapHeader, matcher: Matcher, where: str) -> Non
             f"map {where} was made by '{header.checkpoint}' with evidence '{header.evidence}' (fingerprint "
             f"{header.fingerprint}), not by '{matcher.name}' with '{matcher.evidence}' ({matcher.fingerprint}): load "
             f"'{header.checkpoint}', or build the map again"
+        )
+
+
+def refuse_missing_arrays(header: MapHeader, frame: EmbeddedFrame, where: str) -> None:
+    """A model of the same weights may remember more of a frame today than it did when the map was made."""
+    missing = sorted(set(frame.arrays) - set(header.arrays))
+    if missing:
+        raise InputError(
+            f"map {where} keeps {', '.join(header.arrays)} of each keyframe, but '{header.checkpoint}' as it is now "
+            f"also needs {', '.join(missing)}: build the map again"
         )

@@ -11,6 +11,7 @@ the first row of the log counts. So a killed writer leaves nothing behind that i
 a version of the map is a version of its log.
 """
 
+import json
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -270,13 +271,26 @@ def open_store(place: Path | str, storage_options: Mapping[str, str] | None = No
         raise DataError(f"{place} is no map, or one whose making ended before it began: build it again") from None
     except (OSError, RuntimeError) as problem:
         raise DataError(f"map {place} cannot be read: {_first_line(problem)}") from None
-    try:
-        header = MapHeader.model_validate_json(metadata.get(HEADER, b"{}"))
-    except ValidationError:
-        header = None
-    if header is None or header.format != FORMAT or header.version != VERSION:
-        raise DataError(f"{place} is no map that this robustmat reads (version {VERSION}): build it again")
+    header = _read_header(metadata.get(HEADER, b"{}"), place)
     return MapStore(str(place), database, header, dict(storage_options or {}))
+
+
+def _read_header(text: bytes, place: Path | str) -> MapHeader:
+    told = json.loads(text)
+    if told.get("format") != FORMAT:
+        raise DataError(f"{place} is a database, but no map: `robustmat map build` makes one")
+    if told.get("version") != VERSION:
+        raise DataError(
+            f"map {place} has the format's version {told.get('version')}, this robustmat reads version {VERSION}: "
+            "build it again from its data sets"
+        )
+    try:
+        return MapHeader.model_validate(told)
+    except ValidationError as problem:
+        wrong = ", ".join(".".join(str(part) for part in one["loc"]) for one in problem.errors())
+        raise DataError(
+            f"map {place} has a header that this robustmat does not read ({wrong}): build it again"
+        ) from None
 
 
 def table_names(database: Any) -> set[str]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robustmat.errors import DataError
+from robustmat.errors import DataError, InputError
 from robustmat.sources.images import image_size, read_image, read_semantics
 from robustmat.types import Camera, Frame, Image
 
@@ -57,6 +57,24 @@ def between(files: dict[int, Path], first: int | None, last: int | None) -> dict
     if not kept:
         raise DataError(
             f"no frames from {low} to {high}: {next(iter(files.values())).parent} has {min(files)} to {max(files)}"
+        )
+    return kept
+
+
+def numbered(frames: Sequence[Frame], ranges: str) -> list[int]:
+    """Places of the frames whose numbers (their names) lie within `ranges`, such as 100-430,1565-1639; "" is all."""
+    if not ranges:
+        return list(range(len(frames)))
+    try:
+        ends = [[int(end) for end in part.split("-")] for part in ranges.split(",")]
+        kept = [i for i, frame in enumerate(frames) if any(low[0] <= int(frame.name) <= low[-1] for low in ends)]
+    except ValueError:
+        raise InputError(
+            f"frames '{ranges}': expected numbers such as 100-430,1565-1639, and frames named by them"
+        ) from None
+    if not kept:
+        raise InputError(
+            f"no frames '{ranges}': found {frames[0].name} to {frames[-1].name}" if frames else "no frames"
         )
     return kept
 
