@@ -237,7 +237,10 @@ def test_an_unforeseen_full_disk_is_one_line_and_a_defect_of_ours_is_not_hidden(
 
     monkeypatch.setattr(robustmat.pipeline, "read_frame", full)
     code, _, errors = robust("match", "a.png", "b.png")
-    assert (code, errors) == (2, "robustmat: cannot write m.json: No space left on device; choose another place\n")
+    assert (code, errors) == (
+        2,
+        "robustmat: cannot write m.json: No space left on device; free some space and run the same command again\n",
+    )
 
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError

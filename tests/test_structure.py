@@ -33,6 +33,7 @@ ROWS = [
     {"geometry"},
     {"config", "drawing"},
     {"types", "progress"},
+    {"folders"},
     {"files"},
     {"errors"},
 ]

@@ -4,14 +4,13 @@ Configurations live beside what they configure; `read_toml` and `parse` turn fil
 """
 
 import difflib
-import tomllib
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from robustmat.errors import ConfigError
-from robustmat.files import read_text
+from robustmat.errors import ConfigError, brief
+from robustmat.files import parse_toml, read_text
 
 
 class Config(BaseModel):
@@ -21,6 +20,7 @@ class Config(BaseModel):
 
 
 ConfigType = TypeVar("ConfigType", bound=Config)
+MOST_ERRORS = 8  # that one message tells
 
 
 def parse(kind: type[ConfigType], values: dict[str, Any], where: str) -> ConfigType:
@@ -28,15 +28,14 @@ def parse(kind: type[ConfigType], values: dict[str, Any], where: str) -> ConfigT
     try:
         return kind.model_validate(values)
     except ValidationError as problem:
-        lines = [_explain(kind, error) for error in problem.errors()]
-        raise ConfigError(f"{where}: " + "; ".join(lines)) from None
+        errors = problem.errors()
+        lines = [_explain(kind, error) for error in errors[:MOST_ERRORS]]
+        more = f"; and {len(errors) - MOST_ERRORS} more" if len(errors) > MOST_ERRORS else ""
+        raise ConfigError(f"{where}: {'; '.join(lines)}{more}") from None
 
 
 def read_toml(path: Path | str, what: str = "configuration") -> dict[str, Any]:
-    try:
-        return tomllib.loads(read_text(path, what, ConfigError))
-    except tomllib.TOMLDecodeError as problem:
-        raise ConfigError(f"{what} is not valid TOML: {path}: {problem}") from None
+    return parse_toml(read_text(path, what, ConfigError), f"{what} is not valid TOML: {path}", ConfigError)
 
 
 def merged(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
@@ -55,7 +54,7 @@ def nearest(word: str, known: list[str]) -> str:
 
 
 def _explain(kind: type[Config], error: Any) -> str:
-    path = [str(part) for part in error["loc"]]
+    path = [str(part)[:80] for part in error["loc"]]
     name = ".".join(path)
     if error["type"] == "extra_forbidden":
         known = sorted(_section(kind, path[:-1]).model_fields)
@@ -63,7 +62,7 @@ def _explain(kind: type[Config], error: Any) -> str:
     message = str(error["msg"]).removeprefix("Value error, ")
     if not name or error["type"] == "missing" or isinstance(error["input"], dict):
         return f"'{name}': {message}" if name else message  # the input would be the whole section
-    return f"'{name}' = {error['input']!r}: {message}"
+    return f"'{name}' = {brief(error['input'])}: {message}"
 
 
 def _section(kind: type[Config], path: list[str]) -> type[Config]:

@@ -12,17 +12,19 @@ import typer
 from robustmat import __version__
 from robustmat.cli import bench, detect, export, inspect, map, prepare
 from robustmat.cli.checks import explain
+from robustmat.cli.console import say
 from robustmat.cli.demo import demo
 from robustmat.cli.evaluate import evaluate
 from robustmat.cli.match import match
 from robustmat.cli.models import models
+from robustmat.cli.options import refuse_odd_numbers
 from robustmat.cli.perturb import perturb
 from robustmat.cli.reproduce import reproduce
 from robustmat.cli.serve import serve
 from robustmat.cli.simulate import simulate
 from robustmat.cli.stability import stability
 from robustmat.cli.train import train
-from robustmat.errors import InputWarning, RobustMatError, TermsWarning
+from robustmat.errors import InputWarning, RobustMatError, TermsWarning, visible
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -52,7 +54,7 @@ app.add_typer(export.app, name="export", rich_help_panel=LABORATORY)
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"robustmat {__version__}")
+        say(f"robustmat {__version__}")
         raise typer.Exit
 
 
@@ -76,14 +78,14 @@ def main() -> None:
 
     def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
         if issubclass(category, TermsWarning | InputWarning):
-            print(f"robustmat: {message}", file=sys.stderr)
+            say(f"robustmat: {visible(str(message))}", err=True)
         else:
             shown(message, category, *place, **more)
 
     warnings.showwarning = show
     warnings.simplefilter("always", InputWarning)  # every frame's, not only the first of a kind
     try:
-        code = app(prog_name="robustmat", standalone_mode=False)
+        code = refuse_odd_numbers(typer.main.get_command(app))(prog_name="robustmat", standalone_mode=False)
     except typer.Abort:
         sys.exit(1)
     except Exception as problem:
@@ -92,7 +94,7 @@ def main() -> None:
         line = str(problem) if isinstance(problem, RobustMatError) else _usage(problem) or explain(problem)
         if line is None:
             raise
-        print(f"robustmat: {line}", file=sys.stderr)
+        say(f"robustmat: {visible(line)}", err=True)
         sys.exit(2)
     sys.exit(code if isinstance(code, int) else 0)
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from robustmat.cli.checks import output_file, output_picture
+from robustmat.cli.console import make_console, progress_bars, say
 
 if TYPE_CHECKING:
     from robustmat.bench.inference_contest import BenchReport
@@ -60,13 +61,13 @@ def detect(
     from robustmat.files import write_json
 
     found = bench_detect(load_detector(detector), frames, repeats)
-    typer.echo(
+    say(
         f"{found.detector}, {found.width} x {found.height}: {1000 * found.wall:.0f} ms a frame "
         f"({1000 * found.processor:.0f} ms of processor time)"
     )
     if json is not None:
         write_json(json, found.to_json())
-        typer.echo(f"wrote {json}")
+        say(f"wrote {json}")
 
 
 @app.command()
@@ -133,7 +134,7 @@ def inference(
     _show_sections(report)
     _write(report, json)
     if plot is not None:
-        typer.echo(f"look at {draw_bars(report, plot)}")
+        say(f"look at {draw_bars(report, plot)}")
 
 
 @app.command()
@@ -163,7 +164,7 @@ def training(
     _show_sections(report)
     _write(report, json)
     if plot is not None:
-        typer.echo(f"look at {draw_bars(report, plot)}")
+        say(f"look at {draw_bars(report, plot)}")
 
 
 @app.command()
@@ -199,7 +200,7 @@ def scaling(
     _show_growth(report)
     _write(report, json)
     if plot is not None:
-        typer.echo(f"look at {draw_growth(report, plot)}")
+        say(f"look at {draw_growth(report, plot)}")
 
 
 def _set_threads(threads: int | None) -> None:
@@ -216,18 +217,17 @@ def _write(report: "BenchReport | ScalingReport", json: Path | None) -> None:
 
     if json is not None:
         write_json(json, report.to_json())
-        typer.echo(f"measurements in {json}")
+        say(f"measurements in {json}")
 
 
 def _show_sections(report: "BenchReport") -> None:
-    from rich.console import Console
     from rich.table import Table
 
     from robustmat.bench.inference_plot import duration
 
-    console = Console()
+    console = make_console()
     for section in report.sections:
-        console.print(f"\n[bold]{section.title}[/]")
+        console.print(f"\n{section.title}", style="bold")
         if section.rows:
             table = Table("", "median", "10 % to 90 %", "")
             for row in section.rows:
@@ -236,9 +236,9 @@ def _show_sections(report: "BenchReport") -> None:
             console.print(table)
         for figure in section.figures:
             goal = "" if figure.goal is None else f", wanted {figure.goal:g}: {'yes' if figure.reached else 'no'}"
-            console.print(f"{figure.said(spread=True)}{goal}", highlight=False, markup=False)
+            console.print(f"{figure.said(spread=True)}{goal}", highlight=False)
         for name, value in section.facts.items():
-            console.print(f"{name.replace('_', ' ')}: {_short(value)}", highlight=False, markup=False)
+            console.print(f"{name.replace('_', ' ')}: {_short(value)}", highlight=False)
 
 
 def _short(value: object) -> str:
@@ -248,12 +248,11 @@ def _short(value: object) -> str:
 
 
 def _show_growth(report: "ScalingReport") -> None:
-    from rich.console import Console
     from rich.table import Table
 
     from robustmat.bench.inference_plot import duration
 
-    console = Console()
+    console = make_console()
     for growth in report.growths:
         table = Table(
             *(growth.axis, growth.fast, growth.peer, "ratio", "MB above the loaded model"),
@@ -290,12 +289,11 @@ def _check(plot: Path | None, clock: str = "wall") -> None:
 
 
 def _tell(what: str) -> None:
-    typer.echo(f"{what} ...", err=True)
+    say(f"{what} ...", err=True)
 
 
 def _show(report: "Report", json: Path | None, plot: Path | None) -> None:
     from rich import box
-    from rich.console import Console
     from rich.table import Table
 
     from robustmat.bench.plot import draw_report
@@ -312,15 +310,15 @@ def _show(report: "Report", json: Path | None, plot: Path | None) -> None:
         cells = (f"{spread.median:.3f} {spread.high:.3f}" for spread in spreads)
         totals = (f"{run.seconds:.1f}", f"{run.processor_seconds:.1f}", f"{run.peak_megabytes:.0f}")
         table.add_row(str(run.frames), *totals, *cells)
-    console = Console()
+    console = make_console()
     console.print(table)
     if report.seconds_a_frame is not None and report.megabytes_a_frame is not None:
         console.print(f"one more frame: {report.seconds_a_frame:.3f} s, {report.megabytes_a_frame:.2f} MB")
     if json is not None:
         write_json(json, report.to_json())
-        typer.echo(f"measurements in {json}")
+        say(f"measurements in {json}")
     if plot is not None:
-        typer.echo(f"look at {draw_report(report, plot)}")
+        say(f"look at {draw_report(report, plot)}")
 
 
 @app.command("map")
@@ -333,7 +331,6 @@ def map_(
     json: Json = None,
 ) -> None:
     """How a map's building, bytes and searches grow with its landmarks, and what its index misses."""
-    from rich.console import Console
     from rich.table import Table
 
     from robustmat.cli.checks import need
@@ -363,7 +360,7 @@ def map_(
             f"{row.search_ms:.1f}",
             f"{row.recall:.3f}",
         )
-    Console().print(table)
+    make_console().print(table)
     if json is not None:
         write_json(json, [row.to_json() for row in found])
 
@@ -388,11 +385,8 @@ def places(
     """How well revisits are recognised and located, beside whole-image methods, with frames of unknown places."""
     import tempfile
 
-    from rich.console import Console
-
     from robustmat.checkpoints.load import load
     from robustmat.cli.checks import need
-    from robustmat.cli.console import progress_bars
     from robustmat.dataset.store import open_dataset
 
     need("lancedb", purpose="a map")
@@ -400,7 +394,7 @@ def places(
     from robustmat.mapping.settings import MapSettings
     from robustmat.sources.drive import numbered
 
-    console = Console()
+    console = make_console()
     asked = open_dataset(queries).frames
     others = [frame for path in unknown or [] for frame in open_dataset(path).frames[::every]]
     with tempfile.TemporaryDirectory() as folder:

@@ -8,12 +8,12 @@ something to write or a device says so where it is declared,
 and then no verb has to remember to check it.
 """
 
-import errno
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
-from robustmat.errors import ConfigError, InputError
+from robustmat.errors import ConfigError, InputError, OutputError
+from robustmat.files import UNWRITABLE, unwritable
 
 # Which extra brings a package that `pip install robustmat` alone does not bring.
 EXTRA_OF = {
@@ -80,18 +80,29 @@ def check_output(path: Path | None, suffixes: tuple[str, ...] | None = None, fol
         return
     if suffixes and path.suffix.lower() not in suffixes:
         raise InputError(f"the name of what is written must end in {' or '.join(suffixes)}, found {path}")
-    if path.is_dir() != folder and path.exists():
-        raise InputError(f"cannot write {path}: it is a {'file' if folder else 'folder'}; choose another place")
+    try:
+        there = path.exists()
+    except OSError as problem:
+        raise OutputError(unwritable(problem, path)) from None
+    if there and path.is_dir() != folder:
+        raise OutputError(f"cannot write {path}: it is a {'file' if folder else 'folder'}; choose another place")
     place = path if folder else path.parent
     while not place.exists() and place != place.parent:
         place = place.parent
     if not place.is_dir():
-        raise InputError(f"cannot write {path}: {place} is not a folder; choose another place")
+        raise OutputError(f"cannot write {path}: {place} is not a folder; choose another place")
     try:
         with tempfile.TemporaryFile(dir=place):
             pass
     except OSError as problem:
-        raise InputError(f"cannot write {path}: {problem.strerror} in {place}; choose another place") from None
+        raise OutputError(unwritable(problem, path)) from None
+
+
+def plain_name(name: str | None) -> str | None:
+    """Callback of an option that becomes a part of a path: it must not lead elsewhere."""
+    if name is not None and (name in ("", ".", "..") or "/" in name or "\\" in name or not name.isprintable()):
+        raise InputError(f"'{name}' cannot be a file's or a folder's name: use letters, digits, - and _")
+    return name
 
 
 def output_file(path: Path | None) -> Path | None:
@@ -118,13 +129,12 @@ def output_video(path: Path | None) -> Path | None:
     return path
 
 
-UNWRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
-
-
-def explain(problem: Exception) -> str | None:
+def explain(problem: BaseException) -> str | None:
     """One line for a failure that the user can mend though no check foresaw it; None for a defect of ours."""
     if isinstance(problem, ModuleNotFoundError) and problem.name in EXTRA_OF:
         return missing_package([problem.name])
+    if isinstance(problem, MemoryError):
+        return f"not enough memory ({str(problem) or 'all of it is in use'}): use fewer or smaller inputs"
     if isinstance(problem, OSError) and problem.errno in UNWRITABLE:
-        return f"cannot write {problem.filename or 'a file'}: {problem.strerror}; choose another place"
+        return unwritable(problem, problem.filename or "a file")
     return None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from robustmat.cli.checks import output_folder
+from robustmat.cli.console import make_console
 
 if TYPE_CHECKING:
     from robustmat.simulation import StreetDrive
@@ -31,9 +32,9 @@ def demo(
 
     Ends with a table, a picture and an HTML report in under a minute.
     """
-    from rich.console import Console
     from rich.progress import track
     from rich.table import Table
+    from rich.text import Text
 
     from robustmat.files import write_json
     from robustmat.pipeline import load, match_frames
@@ -41,7 +42,7 @@ def demo(
     from robustmat.simulation import build_town, drive_town
     from robustmat.sources.images import write_image
 
-    console = Console()
+    console = make_console()
     console.print(INTRODUCTION, highlight=False)
     matcher = load(checkpoint)
     town = build_town(TOWN)
@@ -60,7 +61,7 @@ def demo(
     colors = {True: "green", False: "red", None: "dim"}
     for number, (match, correct) in enumerate(zip(result.matches, result.correct, strict=True), start=1):
         category = result.landmarks_a[match.a].category.replace("_", " ")
-        verdict = f"[{colors[correct]}]{VERDICTS[correct]}[/]"
+        verdict = Text(VERDICTS[correct], style=colors[correct])
         table.add_row(str(number), str(match.a), str(match.b), category, f"{match.probability:.2f}", verdict)
     console.print(table)
     shared = _identities(frame_a.landmarks) & _identities(frame_b.landmarks)
@@ -83,9 +84,9 @@ def demo(
         result.correct,
         [Section("What to try next", commands=following)],
     )
-    console.print(f"\npicture  {picture}\nreport   {report}", soft_wrap=True, markup=False, highlight=False)
-    console.print(f"frames   {out / 'noon.png'} {out / 'evening.png'}", soft_wrap=True, markup=False, highlight=False)
-    console.print("try next " + "\n         ".join(following), soft_wrap=True, markup=False, highlight=False)
+    console.print(f"\npicture  {picture}\nreport   {report}", soft_wrap=True, highlight=False)
+    console.print(f"frames   {out / 'noon.png'} {out / 'evening.png'}", soft_wrap=True, highlight=False)
+    console.print("try next " + "\n         ".join(following), soft_wrap=True, highlight=False)
 
 
 INTRODUCTION = (

@@ -8,6 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 from robustmat.cli.checks import need, output_file
+from robustmat.cli.console import make_console, say
 
 if TYPE_CHECKING:
     from typer._click import Context  # pragma: no cover
@@ -50,14 +51,12 @@ def images(
 
     robustmat detect a.jpg --out a.json --picture a-boxes.png
     """
-    from rich.console import Console
-
     from robustmat.detection.boxes import write_boxes, write_coco
     from robustmat.detection.drawing import draw_landmarks
     from robustmat.detection.frames import frames_of, is_single_image
     from robustmat.detection.registry import load_detector
 
-    console = Console(soft_wrap=True)
+    console = make_console(soft_wrap=True)
     loaded = load_detector(detector)
     alone = is_single_image(sources)
     found: dict[str, Sequence[Landmark]] = {}
@@ -66,7 +65,7 @@ def images(
         name, landmarks = frame.name, loaded.detect(frame)
         height, width = frame.image.shape[:2]
         found[name], sizes[name] = landmarks, (width, height)
-        console.print(f"{name}: {_counted(landmarks)}", markup=False, highlight=False)
+        console.print(f"{name}: {_counted(landmarks)}", highlight=False)
         if picture is not None:
             draw_landmarks(frame.image, landmarks, picture if alone else picture / f"{Path(name).stem}.png")
     if out is not None:
@@ -74,9 +73,9 @@ def images(
             write_boxes(out, next(iter(found.values())))
         else:
             write_coco(out, found, sizes)
-        console.print(f"wrote {out}", markup=False)
+        console.print(f"wrote {out}")
     if picture is not None:
-        console.print(f"wrote {picture}", markup=False)
+        console.print(f"wrote {picture}")
 
 
 @app.command()
@@ -85,7 +84,7 @@ def train(
     data: Annotated[Path, typer.Option(help="The folder that the configuration's sources are in.")],
     out: Annotated[Path, typer.Option(help="The run's folder, and its checkpoint.")],
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
-    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads.")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, max=1024, help="CPU threads.")] = None,
 ) -> None:
     """Train a detector on labelled images, and export it to ONNX.
 
@@ -93,7 +92,6 @@ def train(
     """
     need("torch", "onnx", purpose="training a detector")
     import torch
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     from robustmat.config import read_toml
@@ -105,7 +103,7 @@ def train(
 
     if threads:
         torch.set_num_threads(threads)
-    console = Console(soft_wrap=True)
+    console = make_console(soft_wrap=True)
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     with Progress(*columns, console=console) as bar:
         task = bar.add_task("training", total=None)
@@ -154,7 +152,6 @@ def evaluate(
 
         robustmat detect evaluate camvid --include '0006R0*' --labelled traffic_sign,traffic_light,pole --json F
     """
-    from rich.console import Console
     from rich.progress import track
     from rich.table import Table
 
@@ -164,7 +161,7 @@ def evaluate(
     from robustmat.landmarks.boxes import check_category
 
     categories = tuple(check_category(name, "--labelled") for name in labelled.split(","))
-    console = Console(soft_wrap=True)
+    console = make_console(soft_wrap=True)
     loaded = load_detector(detector)
     truths = [truth for path in data for truth in _truths(path, include, exclude, every)]
     report = evaluate_detector(loaded, track(truths, "detecting", console=console, transient=True), categories)
@@ -175,7 +172,7 @@ def evaluate(
     console.print(table)
     if json is not None:
         write_json(json, report)
-        console.print(f"wrote {json}", markup=False)
+        console.print(f"wrote {json}")
 
 
 @app.command()
@@ -192,7 +189,7 @@ def calibrate(
 
     found = fit(checkpoint, (truth for path in data for truth in _truths(path, "*", "", every)))
     for category, limit in found.confidence.items():
-        typer.echo(f"{category}: returned from a confidence of {limit:.2f}")
+        say(f"{category}: returned from a confidence of {limit:.2f}")
 
 
 @app.command()
@@ -210,7 +207,6 @@ def matches(
 
     robustmat detect matches D0002 D0005 D0013 --json detected.json
     """
-    from rich.console import Console
     from rich.table import Table
 
     from robustmat.checkpoints.load import load
@@ -219,7 +215,7 @@ def matches(
     from robustmat.evaluation.detected import evaluate_detected
     from robustmat.files import write_json
 
-    console = Console(soft_wrap=True)
+    console = make_console(soft_wrap=True)
     loaded, matcher = load_detector(detector), load(checkpoint)
     rows = {}
     for path in data:
@@ -233,7 +229,7 @@ def matches(
     if json is not None:
         settings = {"detector": loaded.name, "checkpoint": checkpoint, "pairs": pairs, "seed": seed}
         write_json(json, {"data": rows, **settings})
-        console.print(f"wrote {json}", markup=False)
+        console.print(f"wrote {json}")
 
 
 @app.command()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from robustmat.cli.checks import output_file
+from robustmat.cli.console import make_console, progress_bars
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -57,11 +58,8 @@ def evaluate(
     allow_seen: Annotated[bool, typer.Option("--allow-seen", help="Evaluate even on drives of the training.")] = False,
 ) -> None:
     """Evaluate a matcher: landmark pairs as in the paper, and whole frame pairs as a user sees them."""
-    from rich.console import Console
-
     from robustmat.checkpoints.load import describe_source, load
     from robustmat.checkpoints.store import find_checkpoint
-    from robustmat.cli.console import progress_bars
     from robustmat.dataset.store import open_dataset
     from robustmat.dataset.truth import read_truth
     from robustmat.errors import ConfigError
@@ -79,7 +77,7 @@ def evaluate(
     found, provenance = describe_source(source)
     if wanted not in (None, found):
         raise ConfigError(f"checkpoint '{source}' holds {found}, not {wanted}: give the folder of a {wanted} run")
-    console, errors = Console(), Console(stderr=True)
+    console, errors = make_console(), make_console(stderr=True)
     perturbation = parse(perturb)
     opened = [open_dataset(path) for path in datasets]
     training = [open_dataset(path) for path in reference_data or ()]
@@ -122,10 +120,10 @@ def evaluate(
         console.print(f"no row {row}: {reason}", style="dim")
     if predictions is not None:
         write_predictions(predictions, predicted)
-        console.print(f"predictions: {predictions}", markup=False, soft_wrap=True)
+        console.print(f"predictions: {predictions}", soft_wrap=True)
     if json is not None:
         write_json(json, report)
-        console.print(f"numbers: {json}", markup=False, soft_wrap=True)
+        console.print(f"numbers: {json}", soft_wrap=True)
 
 
 def _refuse_seen(opened: "Sequence[LandmarkDataset]", seen: Iterable[str], what: str) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from robustmat.cli.checks import output_folder
-from robustmat.cli.console import progress_bars
+from robustmat.cli.console import make_console, progress_bars, say
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -47,8 +47,6 @@ def onnx(
     """
     from importlib.util import find_spec
 
-    from rich.console import Console
-
     from robustmat.checkpoints.store import load_checkpoint
     from robustmat.errors import ConfigError
     from robustmat.export.frames import TOWN, street_frames
@@ -58,7 +56,7 @@ def onnx(
         raise ConfigError(f"exporting needs {' and '.join(missing)}: pip install 'robustmat[export]'")
     from robustmat.export.write import check_exportable, export_onnx
 
-    console, errors = Console(), Console(stderr=True)
+    console, errors = make_console(), make_console(stderr=True)
     loaded = load_checkpoint(checkpoint)
     check_exportable(loaded, out, fixed_steps)  # before the frames are rendered
     town = TOWN if seed is None else seed
@@ -80,10 +78,10 @@ def onnx(
         console.print(_table("fixed steps against dopri5", found.solver))
     if not found.passed:
         for line in found.parity.problems():
-            typer.echo(f"no parity: {line}", err=True)
-        typer.echo(f"robustmat: nothing was written to {out}", err=True)
+            say(f"no parity: {line}", err=True)
+        say(f"robustmat: nothing was written to {out}", err=True)
         raise typer.Exit(1)
-    console.print(f"wrote {out}; look at {out / 'README.md'}", markup=False, soft_wrap=True)
+    console.print(f"wrote {out}; look at {out / 'README.md'}", soft_wrap=True)
 
 
 def _table(title: str, report: "ParityReport") -> "Table":

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from robustmat.cli.checks import output_file, output_folder
+from robustmat.cli.console import make_console, say
 
 if TYPE_CHECKING:
     from robustmat.dataset.store import LandmarkDataset
@@ -43,12 +44,12 @@ def inspect(
     counts = count(opened)
     _print(counts, opened)
     for sheet in draw_sheets(opened, out or dataset / "inspect", seed, pairs):
-        typer.echo(f"look at {sheet}")
+        say(f"look at {sheet}")
     if judge is not None:
         _judge(opened, out or dataset / "inspect", judge, seed, candidates)
     if json is not None:
         write_json(json, counts)
-        typer.echo(f"counts in {json}")
+        say(f"counts in {json}")
 
 
 def _judge(dataset: "LandmarkDataset", out: Path, count: int, seed: int, candidates: Path | None) -> None:
@@ -68,11 +69,10 @@ def _judge(dataset: "LandmarkDataset", out: Path, count: int, seed: int, candida
             picked = np.random.default_rng(seed).choice(len(fitting), min(count, len(fitting)), replace=False)
             chosen = [fitting[i] for i in sorted(picked.tolist())]
         for sheet in draw_judgement_sheets(truth, chosen, out, name):
-            typer.echo(f"judge {sheet}")
+            say(f"judge {sheet}")
 
 
 def _print(counts: dict[str, Any], dataset: "LandmarkDataset") -> None:
-    from rich.console import Console
     from rich.table import Table
 
     table = Table(title=f"{counts['name']} (world {counts['world']})", title_justify="left")
@@ -88,7 +88,7 @@ def _print(counts: dict[str, Any], dataset: "LandmarkDataset") -> None:
     row("  with an identity", "observations")
     row("identities", "identities")
     row("matched pairs, 2 to 25 m", "matched_pairs")
-    console = Console()
+    console = make_console()
     console.print(table)
     console.print(f"{counts['frames']} frames ({counts['frames_without_landmarks']} without landmarks), ", end="")
     console.print(f"{counts['frame_pairs']} frame pairs 2 to 25 m apart")

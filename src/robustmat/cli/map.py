@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from robustmat.cli.checks import check_output, need, output_file
+from robustmat.cli.console import make_console, progress_bars, say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,10 +76,7 @@ def build(
     storage: Storage = None,
 ) -> None:
     """Make a map from landmark data sets. Interrupted, the same command goes on where it was."""
-    from rich.console import Console
-
     from robustmat.checkpoints.load import load
-    from robustmat.cli.console import progress_bars
     from robustmat.config import parse
     from robustmat.dataset.store import open_dataset
 
@@ -86,7 +84,7 @@ def build(
     from robustmat.mapping.build import build_map
     from robustmat.mapping.settings import MapSettings
 
-    console = Console()
+    console = make_console()
     settings = parse(
         MapSettings,
         {
@@ -128,15 +126,12 @@ def add(
     storage: Storage = None,
 ) -> None:
     """Add drives to a map; what it holds already is not added again."""
-    from rich.console import Console
-
-    from robustmat.cli.console import progress_bars
     from robustmat.dataset.store import open_dataset
 
     need("lancedb", purpose="a map")
     from robustmat.mapping.build import add_datasets
 
-    console = Console()
+    console = make_console()
     options = _options(storage)
     matcher = _open(map_, None, storage, checkpoint).matcher
     opened = [open_dataset(path) for path in datasets]
@@ -150,7 +145,6 @@ def add(
 @app.command()
 def info(map_: Map, at: At = None, storage: Storage = None, json: Json = None) -> None:
     """What a map holds, and its bytes a kilometre."""
-    from rich.console import Console
     from rich.table import Table
 
     from robustmat.files import write_json
@@ -170,7 +164,7 @@ def info(map_: Map, at: At = None, storage: Storage = None, json: Json = None) -
         here = " (this map)" if precision == told.precision else ""
         table.add_row(f"at {precision}", f"{size / 1e6:.2f} MB per kilometre{here}")
     table.add_row("stored", f"{told.stored_bytes / 1e6:.2f} MB")
-    Console().print(table)
+    make_console().print(table)
     if json is not None:
         write_json(json, told.to_json())
 
@@ -245,7 +239,7 @@ def plot(
     from robustmat.mapping.plot import plot_map
 
     told = [] if answers is None else read_json(answers, "answers", InputError)
-    typer.echo(f"look at {plot_map(opened, out, told)}")
+    say(f"look at {plot_map(opened, out, told)}")
 
 
 @app.command()
@@ -256,7 +250,7 @@ def compact(map_: Map, storage: Storage = None) -> None:
     """
     opened = _open(map_, None, storage)
     opened.store.compact()
-    typer.echo(f"compacted {map_}: {opened.store.bytes() / 1e6:.2f} MB")
+    say(f"compacted {map_}: {opened.store.bytes() / 1e6:.2f} MB")
 
 
 def _open(map_: str, at: int | None, storage: list[str] | None, checkpoint: str | None = None) -> "LandmarkMap":
@@ -319,7 +313,6 @@ def _frames(images: "Sequence[Path]", boxes: Path | None, masks: Path | None, ca
 
 
 def _report(opened: "LandmarkMap", answers: list[dict[str, Any]], json: Path | None, picture: Path | None) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     from robustmat.files import write_json
@@ -328,18 +321,18 @@ def _report(opened: "LandmarkMap", answers: list[dict[str, Any]], json: Path | N
     for one in answers:
         place = "" if one["position"] is None else ", ".join(f"{value:.2f}" for value in one["position"])
         table.add_row(one["image"], one["keyframe"] or "unknown place", place, f"{one['probability']:.2f}")
-    console = Console()
+    console = make_console()
     console.print(table)
     if json is not None:
         write_json(json, answers)
-        console.print(f"wrote {json}", markup=False, soft_wrap=True)
+        console.print(f"wrote {json}", soft_wrap=True)
     if picture is not None:
         from robustmat.mapping.plot import plot_map
 
         plot_map(opened, picture, answers)
-        console.print(f"wrote {picture}", markup=False, soft_wrap=True)
+        console.print(f"wrote {picture}", soft_wrap=True)
 
 
 def _say_added(console: Any, written: int, there: int, place: str) -> None:
     before = f", {there} were there already" if there else ""
-    console.print(f"{written} stretches of road added to {place}{before}", markup=False, soft_wrap=True)
+    console.print(f"{written} stretches of road added to {place}{before}", soft_wrap=True)

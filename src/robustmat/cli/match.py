@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from robustmat.cli.checks import choose_device, output_file, output_folder, output_picture, output_video
+from robustmat.cli.console import make_console, say
 
 if TYPE_CHECKING:
     from robustmat.landmarks.sequences import FrameSequence
@@ -265,7 +266,6 @@ def _is_drive(path: Path) -> bool:
 def _match_two(
     frames: "tuple[Frame, Frame]", matcher: "Matcher", decision: dict[str, Any], json: Path | None, picture: Path | None
 ) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     from robustmat.files import write_json
@@ -274,9 +274,9 @@ def _match_two(
 
     for frame in frames:
         if not frame.landmarks:
-            typer.echo(f"robustmat: {frame.name} has no landmarks, so nothing can match", err=True)
+            say(f"robustmat: {frame.name} has no landmarks, so nothing can match", err=True)
     result = match_frames(*frames, matcher, **decision)
-    console = Console()
+    console = make_console()
     table = Table("", "landmark of A", "of B", "category", "probability")
     for number, match in enumerate(result.matches, start=1):
         category = result.landmarks_a[match.a].category.replace("_", " ")
@@ -288,10 +288,10 @@ def _match_two(
         console.print("see them with --picture matches.png, keep them with --json matches.json", highlight=False)
     if json is not None:
         write_json(json, result.to_json())
-        console.print(f"wrote {json}", markup=False, soft_wrap=True)
+        console.print(f"wrote {json}", soft_wrap=True)
     if picture is not None:
         result.draw(picture)
-        console.print(f"wrote {picture}", markup=False, soft_wrap=True)
+        console.print(f"wrote {picture}", soft_wrap=True)
 
 
 def _match_drive(
@@ -302,7 +302,6 @@ def _match_drive(
     pictures: Path | None,
     video: Path | None,
 ) -> None:
-    from rich.console import Console
     from rich.progress import track
 
     from robustmat.drawing import picture_of_matches
@@ -311,7 +310,7 @@ def _match_drive(
     from robustmat.report import summarize
     from robustmat.types import plural
 
-    console, errors = Console(), Console(stderr=True)
+    console, errors = make_console(), make_console(stderr=True)
     frames = track(sequence, "matching", total=sequence.count or None, console=errors)
     pairs = matches = 0
     with ExitStack() as stack:
@@ -323,13 +322,13 @@ def _match_drive(
                 add(result, picture)
             if json is None:
                 line = f"{_name(result.frame_a)} - {_name(result.frame_b)}: {summarize(result)}"
-                console.print(line, markup=False, highlight=False, soft_wrap=True)
+                console.print(line, highlight=False, soft_wrap=True)
         if not pairs:
             raise InputError(f"{sequence.name} has fewer than two frames to match: lower --every or give more")
     console.print(f"{plural(pairs, 'frame pair')}, {plural(matches, 'match', 'matches')}", highlight=False)
     for path in (json, pictures, video):
         if path is not None:
-            console.print(f"wrote {path}", markup=False, soft_wrap=True)
+            console.print(f"wrote {path}", soft_wrap=True)
 
 
 def _outputs(json: Path | None, pictures: Path | None, video: Path | None) -> "Iterator[AbstractContextManager[Add]]":

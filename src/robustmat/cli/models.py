@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from robustmat.cli.console import make_console
+
 
 def models(
     name: Annotated[
@@ -18,7 +20,6 @@ def models(
     import warnings
 
     import torch
-    from rich.console import Console
     from rich.table import Table
 
     from robustmat.checkpoints.store import load_checkpoint, read_scores, shipped_checkpoints
@@ -28,7 +29,7 @@ def models(
     from robustmat.models.robustmat import RobustMat
     from robustmat.models.summary import BATCH, seconds_a_patch, summarize
 
-    console = Console()
+    console = make_console()
     if name is None:
         table = Table("configuration", "patch", "embedding", "parameters", "solver", "vertex field", "graph field")
         for known in PRESETS:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from robustmat.cli.checks import output_picture
+from robustmat.cli.console import say
 
 if TYPE_CHECKING:
     from robustmat.types import Image
@@ -59,7 +60,7 @@ def _perturb_one(image: Path, with_: str, out: Path, seed: int) -> None:
     clean = read_image(image)
     noisy = perturb_image(clean, chosen, seed, image.stem)
     _write(noisy, out)
-    typer.echo(f"{chosen} on {image}: PSNR {psnr(clean, noisy):.1f} dB, written to {out}")
+    say(f"{chosen} on {image}: PSNR {psnr(clean, noisy):.1f} dB, written to {out}")
 
 
 def _draw_gallery(image: Path | None, out: Path, seed: int) -> None:
@@ -73,7 +74,7 @@ def _draw_gallery(image: Path | None, out: Path, seed: int) -> None:
 
         sheet = draw_gallery(drive_town(build_town(2), 1, start=60.0).frames[0].image, seed, "street")
     _write(sheet, out)
-    typer.echo(f"look at {out}")
+    say(f"look at {out}")
 
 
 def _write(pixels: "Image", path: Path) -> None:

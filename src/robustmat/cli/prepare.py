@@ -15,6 +15,8 @@ import typer
 from typer.core import TyperGroup
 
 from robustmat.cli.checks import output_folder
+from robustmat.cli.console import make_console, say
+from robustmat.cli.options import refuse_odd_numbers
 
 if TYPE_CHECKING:
     from robustmat.sources import Drive
@@ -35,7 +37,7 @@ class SourceVerbs(TyperGroup):
             return super().get_command(ctx, cmd_name)
         single = typer.Typer(add_completion=False, rich_markup_mode="markdown", pretty_exceptions_enable=False)
         single.command(cmd_name)(verb_of(SOURCES[cmd_name]))
-        return typer.main.get_command(single)
+        return refuse_odd_numbers(typer.main.get_command(single))
 
 
 app = typer.Typer(
@@ -65,6 +67,12 @@ RectifyTo = Annotated[
         callback=output_folder, help="Only write the images there, as the reader gives them, to label them, and stop."
     ),
 ]
+Verify = Annotated[
+    bool,
+    typer.Option(
+        "--verify", help="Before going on after an interruption, compare every byte of the drive, not samples of it."
+    ),
+]
 
 
 @app.callback()
@@ -84,6 +92,7 @@ def prepare_drive(
     detector: Detector = "street-detector",
     no_detector: NoDetector = False,
     rectify_to: RectifyTo = None,
+    verify: Verify = False,
 ) -> None:
     """What every reader's verb does with its drive; these options are added to the reader's own."""
     from robustmat.errors import InputError
@@ -96,7 +105,7 @@ def prepare_drive(
     else:
         drive = _renamed(drive, name, world)
         drive = drive if no_detector else _with_landmarks(drive, detector)
-        _prepare(drive, out, corrections, copy_images, refine_poses)
+        _prepare(drive, out, corrections, copy_images, refine_poses, verify)
 
 
 def verb_of(open_drive: "Callable[..., Drive]") -> Callable[..., None]:
@@ -161,14 +170,13 @@ def warped(
 
     For training: pixels are real and identities certain, but poses and positions are nominal and parallax is made up.
     """
-    from rich.console import Console
     from rich.progress import track
 
     from robustmat.simulation.warped import prepare_warped
     from robustmat.sources.labelled_images import open_labelled_images
 
     opened = open_labelled_images(root, semantics=semantics, limit=limit)
-    console = Console(stderr=True)
+    console = make_console(stderr=True)
     path = prepare_warped(
         _renamed(opened, name, name),
         out,
@@ -200,8 +208,9 @@ def _renamed(drive: "Drive", name: str | None, world: str | None) -> "Drive":
     return replace(drive, name=name or drive.name, world=world or drive.world)
 
 
-def _prepare(drive: "Drive", out: Path, corrections_path: Path | None, copy_images: bool, refine_poses: bool) -> None:
-    from rich.console import Console
+def _prepare(
+    drive: "Drive", out: Path, corrections_path: Path | None, copy_images: bool, refine_poses: bool, verify: bool
+) -> None:
     from rich.progress import track
 
     from robustmat.dataset.prepare import prepare
@@ -209,7 +218,7 @@ def _prepare(drive: "Drive", out: Path, corrections_path: Path | None, copy_imag
     from robustmat.landmarks.config import LandmarkConfig
     from robustmat.landmarks.corrections import read_corrections
 
-    console = Console(stderr=True)
+    console = make_console(stderr=True)
     corrections = read_corrections(corrections_path) if corrections_path else None
     path = prepare(
         drive,
@@ -218,6 +227,7 @@ def _prepare(drive: "Drive", out: Path, corrections_path: Path | None, copy_imag
         corrections=corrections,
         config=LandmarkConfig(poses=RegistrationConfig(refine=refine_poses)),
         progress=lambda frames, what: track(frames, what, console=console),
+        verify=verify,
     )
     _say_what_is_there(path)
 
@@ -230,7 +240,7 @@ def _with_landmarks(drive: "Drive", detector: str) -> "Drive":
     if has_labels(drive):
         return drive
     loaded = load_detector(detector)
-    typer.echo(f"{drive.name} has neither label maps nor boxes: {loaded.name} looks for landmarks", err=True)
+    say(f"{drive.name} has neither label maps nor boxes: {loaded.name} looks for landmarks", err=True)
     return with_detections(drive, loaded)
 
 
@@ -240,25 +250,24 @@ def _say_what_is_there(path: Path) -> None:
     dataset = open_dataset(path)
     landmarks = [landmark for frame in dataset.frames for landmark in frame.landmarks]
     identities = {landmark.identity for landmark in landmarks} - {None}
-    typer.echo(f"{path}: {len(dataset.frames)} frames, {len(landmarks)} landmarks, {len(identities)} identities")
+    say(f"{path}: {len(dataset.frames)} frames, {len(landmarks)} landmarks, {len(identities)} identities")
     moved = dataset.pose_corrections
     if moved is not None:
-        typer.echo(
+        say(
             f"Poses refined by LiDAR: moved by {moved['metres']['median']:.2f} m and {moved['degrees']['median']:.2f} "
             f"degrees (median), at most {moved['metres']['max']:.2f} m and {moved['degrees']['max']:.2f} degrees."
         )
     if dataset.source.get("identities") == "triangulation":
-        typer.echo("No LiDAR: identities by triangulating boxes over frames with known poses.")
+        say("No LiDAR: identities by triangulating boxes over frames with known poses.")
     if not dataset.has_identities:
-        typer.echo("No identities (they need camera and poses): it can be matched, not evaluated or trained on.")
+        say("No identities (they need camera and poses): it can be matched, not evaluated or trained on.")
 
 
 def _write_images(drive: "Drive", folder: Path) -> None:
-    from rich.console import Console
     from rich.progress import track
 
     from robustmat.sources.images import write_image
 
-    for frame in track(drive.frames, "rectified images", console=Console(stderr=True)):
+    for frame in track(drive.frames, "rectified images", console=make_console(stderr=True)):
         write_image(folder / f"{frame.name}.png", frame.image)
-    typer.echo(f"{folder}: {len(drive.frames)} images; label them, then prepare with --semantics")
+    say(f"{folder}: {len(drive.frames)} images; label them, then prepare with --semantics")

@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from robustmat.cli.checks import output_folder
+from robustmat.cli.checks import output_folder, plain_name
+from robustmat.cli.console import make_console, progress_bars
 
 
 def reproduce(
@@ -41,7 +42,7 @@ def reproduce(
         str | None,
         typer.Option(metavar="A,B,...", help="Instead of the table's rows: hardnet,hynet+neighbors,robustmat."),
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="How many; each trains, draws pairs and noise anew.")] = 3,
+    seeds: Annotated[int, typer.Option(min=1, max=1000, help="How many; each trains, draws pairs and noise anew.")] = 3,
     budget: Annotated[
         float | None,
         typer.Option(min=0.01, help="Minutes of one core for each training, instead of its configuration's steps."),
@@ -55,7 +56,9 @@ def reproduce(
         str | None, typer.Option(metavar="A,B,...", help="Conditions instead of the table's: clean,paper:16,snow:3.")
     ] = None,
     frame_pairs: Annotated[int, typer.Option(min=1, help="At most so many for the frame protocol.")] = 300,
-    name: Annotated[str | None, typer.Option(help="Of the table's files, instead of the table's own.")] = None,
+    name: Annotated[
+        str | None, typer.Option(callback=plain_name, help="Of the table's files, instead of the table's own.")
+    ] = None,
     index: Annotated[
         bool, typer.Option("--index", help="Also write NAME.json: each cell's predictions and commands.")
     ] = False,
@@ -69,7 +72,9 @@ def reproduce(
         typer.Option(help="For leave-one-out: also write the checkpoint here, its evidence weighed by all the data."),
     ] = None,
     licence: Annotated[str, typer.Option(help="What the data allows; stored with the weights.")] = "unspecified",
-    threads: Annotated[int | None, typer.Option(help="CPU threads; 1 makes runs repeat to the byte.")] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, max=1024, help="CPU threads; 1 makes runs repeat to the byte.")
+    ] = None,
 ) -> None:
     """Train what is missing, predict what is missing, write the table: a page to read and a CSV.
 
@@ -79,9 +84,7 @@ def reproduce(
         robustmat reproduce main --data D0013 --test D0002 --both-ways --budget 3 --out reproduce
     """
     import torch
-    from rich.console import Console
 
-    from robustmat.cli.console import progress_bars
     from robustmat.dataset.store import open_dataset
     from robustmat.errors import ConfigError
 
@@ -113,12 +116,12 @@ def reproduce(
         each_test=chosen.each_test,
         each_side=chosen.each_side,
     )
-    console, errors = Console(), Console(stderr=True)
+    console, errors = make_console(), make_console(stderr=True)
 
     workspace = Workspace(
         out,
         Settings(tuple(range(seeds)), budget, steps, frame_pairs, licence),
-        tell=lambda line: console.print(line, markup=False, soft_wrap=True, highlight=False),
+        tell=lambda line: console.print(line, soft_wrap=True, highlight=False),
         progress=progress_bars(errors),
     )
     found = run(chosen, rows, tests, workspace)
@@ -126,21 +129,18 @@ def reproduce(
     extras = [extra for extra, wanted in (("index", index), ("bars", bars), ("examples", examples)) if wanted]
     written = write_table(name or table, chosen, rows, tests, found, workspace, command, kind=table, extras=extras)
     for path in written.paths:
-        console.print(f"wrote {path}", markup=False, soft_wrap=True, highlight=False)
+        console.print(f"wrote {path}", soft_wrap=True, highlight=False)
 
 
 def _leave_one_out(
     data: list[Path], also: list[Path], out: Path, name: str, perturb: str | None, frame_pairs: int, fit: Path | None
 ) -> None:
-    from rich.console import Console
-
     from robustmat.checkpoints.load import network_matcher
     from robustmat.checkpoints.store import load_checkpoint
-    from robustmat.cli.console import progress_bars
     from robustmat.dataset.store import open_dataset
     from robustmat.tables.leave_one_out import CONDITIONS, fit_checkpoint, leave_one_out, write_report
 
-    console, errors = Console(), Console(stderr=True)
+    console, errors = make_console(), make_console(stderr=True)
     conditions = perturb.split(",") if perturb else CONDITIONS
     opened, more = ([open_dataset(path) for path in paths] for paths in (data, also))
     checkpoint = load_checkpoint(name)
@@ -155,7 +155,7 @@ def _leave_one_out(
     }
     report = leave_one_out(inner, opened, **options)
     page = write_report(out / "tables", report, " ".join(["robustmat", *sys.argv[1:]]))
-    console.print(f"wrote {page}", markup=False, soft_wrap=True)
+    console.print(f"wrote {page}", soft_wrap=True)
     if fit is not None:
         fit_checkpoint(checkpoint, inner, opened, fit, **options)
-        console.print(f"wrote {fit}", markup=False, soft_wrap=True)
+        console.print(f"wrote {fit}", soft_wrap=True)

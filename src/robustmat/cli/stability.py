@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from robustmat.cli.checks import need, output_file, output_folder
+from robustmat.cli.console import make_console, progress_bars
 
 
 def stability(
@@ -37,16 +38,14 @@ def stability(
         robustmat stability D0002 D0013 --out stability
     """
     need("torch", purpose="stability")
-    from rich.console import Console
 
-    from robustmat.cli.console import progress_bars
     from robustmat.dataset.store import open_dataset
     from robustmat.files import write_json
     from robustmat.perturb import parse
     from robustmat.robustness.stability import measure_stability
     from robustmat.robustness.stability_page import to_json, write_stability
 
-    console, progress = Console(), progress_bars(Console(stderr=True))
+    console, progress = make_console(), progress_bars(make_console(stderr=True))
     opened = [open_dataset(path) for path in datasets]
     perturbations = [parse(name) for name in perturb.split(",")]
     measured = [
@@ -55,7 +54,7 @@ def stability(
     ]
     command = " ".join(["robustmat", *sys.argv[1:]])
     page = write_stability(out, measured, [dataset.name for dataset in opened], command)
-    console.print(f"wrote {page}", markup=False, soft_wrap=True)
+    console.print(f"wrote {page}", soft_wrap=True)
     if json is not None:
         write_json(json, to_json(measured))
-        console.print(f"wrote {json}", markup=False, soft_wrap=True)
+        console.print(f"wrote {json}", soft_wrap=True)

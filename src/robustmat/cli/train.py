@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from robustmat.cli.checks import choose_device, need, output_folder
+from robustmat.cli.console import make_console, progress_bars
 
 
 def train(
@@ -37,7 +38,9 @@ def train(
         str, typer.Option(help="What users of the weights must heed; said whenever they are loaded.")
     ] = "",
     device: Annotated[str, typer.Option(callback=choose_device, help="cpu, cuda, mps or auto.")] = "cpu",
-    threads: Annotated[int | None, typer.Option(help="CPU threads; 1 makes runs repeat to the byte.")] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, max=1024, help="CPU threads; 1 makes runs repeat to the byte.")
+    ] = None,
 ) -> None:
     """Train a model; progress, validation ROC AUC and TensorBoard curves on the way.
 
@@ -48,10 +51,8 @@ def train(
     """
     need("torch", "lightning", "tensorboard", purpose="training")
     import torch
-    from rich.console import Console
 
     from robustmat.checkpoints.store import load_checkpoint
-    from robustmat.cli.console import progress_bars
     from robustmat.dataset.store import open_dataset
     from robustmat.errors import ConfigError
     from robustmat.training.config import load_training_config
@@ -63,7 +64,7 @@ def train(
         torch.set_num_threads(threads)
     given = {"seed": seed, "steps": steps, "variant": variant}
     settings = load_training_config(config, {key: value for key, value in given.items() if value is not None})
-    console = Console()
+    console = make_console()
     best = run(
         settings,
         [open_dataset(path) for path in data],
@@ -80,4 +81,4 @@ def train(
     trained = load_checkpoint(best)
     threshold = trained.decisions[trained.network.evidence[-1]].threshold
     console.print(f"best checkpoint: {best} (step {trained.provenance.steps}, threshold {threshold:.3f})")
-    console.print(f"curves: tensorboard --logdir {out}", markup=False, soft_wrap=True)
+    console.print(f"curves: tensorboard --logdir {out}", soft_wrap=True)

@@ -15,6 +15,7 @@ import numpy as np
 from robustmat.dataset.store import refuse_to_overwrite, sheet_frames, write_dataset, write_points
 from robustmat.dataset.unfinished import Found, Unfinished, open_unfinished
 from robustmat.errors import DataError
+from robustmat.folders import locked
 from robustmat.landmarks.better_poses import with_better_poses
 from robustmat.landmarks.config import DEFAULT, LandmarkConfig
 from robustmat.landmarks.corrections import Corrections, correct
@@ -40,12 +41,14 @@ def prepare(
     corrections: Corrections | None = None,
     config: LandmarkConfig = DEFAULT,
     progress: Progress = lambda frames, _: frames,
+    verify: bool = False,
 ) -> Path:
     """Find a drive's landmarks in its label maps or drawn boxes, give them identities, write the data set.
 
     Identities come from LiDAR and from the bearings of several frames; without LiDAR, from the bearings alone. Frames
     without labels help to build the LiDAR map, but do not enter the data set. A drive without poses becomes
-    landmarks without identities.
+    landmarks without identities. Interrupted work on the same files goes on; whether they are the same is told by
+    sizes, times and samples, or with `verify` by every byte.
     """
     out = Path(out)
     refuse_to_overwrite(out)
@@ -57,7 +60,21 @@ def prepare(
     if corrections is not None and not any(_is_placed(frame) for frame in drive.frames):
         raise DataError(f"drive '{drive.name}' has no camera or no poses, so it has no identities to correct")
 
-    work = open_unfinished(out, drive, config)
+    with locked(out):
+        return _prepare(
+            drive, out, copy_images, corrections, config, progress, open_unfinished(out, drive, config, verify)
+        )
+
+
+def _prepare(
+    drive: Drive,
+    out: Path,
+    copy_images: bool,
+    corrections: Corrections | None,
+    config: LandmarkConfig,
+    progress: Progress,
+    work: Unfinished,
+) -> Path:
     goes_on = ", going on after an interruption" if any(work.map.glob("*.tiles.npy")) or work.done() else ""
     better, pose_report = with_better_poses(
         drive.frames, work.poses, config, lambda frames: progress(frames, "poses by LiDAR")

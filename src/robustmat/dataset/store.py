@@ -11,7 +11,6 @@ All paths are relative to the folder. It appears under its name only when it is 
 import json
 import os
 import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -32,7 +31,8 @@ from robustmat.dataset.records import (
     record_to_frame,
 )
 from robustmat.errors import DataError
-from robustmat.files import read_json, read_text, replacing, write_json
+from robustmat.files import make_folder, read_json, read_text, replacing, write_json, writing
+from robustmat.folders import replacing_folder, swap
 from robustmat.types import Array, Frame
 
 
@@ -99,15 +99,14 @@ def write_dataset(
     """
     path = Path(path)
     refuse_to_overwrite(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
     if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
-        return _fill(folder, path, name, world, frames, source, copy_images)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
-    try:
-        return _fill(temporary, path, name, world, frames, source, copy_images)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        make_folder(path.parent)
+        _fill(make_folder(folder), path, name, world, frames, source, copy_images)
+        swap(folder, path)
+    else:
+        with replacing_folder(path) as temporary:
+            _fill(temporary, path, name, world, frames, source, copy_images)
+    return path
 
 
 def _fill(
@@ -118,8 +117,8 @@ def _fill(
     frames: Iterable[tuple[Frame, Path | None]],
     source: dict[str, Any],
     copy_images: bool,
-) -> Path:
-    """Write the data set into `folder` and then put that at `path`."""
+) -> None:
+    """Write the data set that will be at `path` into `folder`."""
     counts = _write_frames(folder, path, frames, copy_images)
     header = {
         "format": FORMAT,
@@ -131,11 +130,6 @@ def _fill(
         "counts": counts,
     }
     write_json(folder / "dataset.json", header)
-    umask = os.umask(0)
-    os.umask(umask)
-    folder.chmod(0o777 & ~umask)
-    _swap(folder, path)
-    return path
 
 
 def _write_frames(
@@ -144,7 +138,7 @@ def _write_frames(
     names: set[str] = set()
     identities: dict[int, str] = {}
     landmarks: Counter[str] = Counter()
-    with (folder / "frames.jsonl").open("w", encoding="utf-8") as lines:
+    with writing(folder / "frames.jsonl"), (folder / "frames.jsonl").open("w", encoding="utf-8") as lines:
         for frame, image_path in frames:
             if frame.name in names or Path(frame.name).name != frame.name:
                 raise DataError(f"frame name '{frame.name}' is used twice or is no plain file name")
@@ -217,19 +211,3 @@ def _is_dataset(path: Path) -> bool:
     except DataError:
         return False
     return isinstance(content, dict) and content.get("format") == FORMAT
-
-
-def _swap(new: Path, path: Path) -> None:
-    """Put `new` at `path`. The old folder steps aside first, so an interruption leaves one of them whole."""
-    if not path.exists():
-        new.replace(path)
-        return
-    aside = Path(tempfile.mkdtemp(prefix=f".{path.name}-old-", dir=path.parent))
-    path.replace(aside / "old")
-    try:
-        new.replace(path)
-    except OSError:
-        (aside / "old").replace(path)
-        raise
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)

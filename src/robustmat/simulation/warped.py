@@ -18,6 +18,8 @@ import PIL.Image
 
 from robustmat.dataset.store import refuse_to_overwrite, write_dataset
 from robustmat.errors import DataError
+from robustmat.files import writing
+from robustmat.folders import locked
 from robustmat.geometry.transforms import rigid
 from robustmat.landmarks.config import DEFAULT, RegionConfig
 from robustmat.simulation.layers import BACKGROUND, Layers, take_apart
@@ -52,7 +54,7 @@ def prepare_warped(
             f"an image can be seen in 2 to {MOST_VIEWS} views, not {views}: pairs need two, 2 to 25 m apart"
         )
     source = {**drive.source, "warped": {"views": views, "seed": seed}, "poses": "nominal", "positions": "nominal"}
-    with tempfile.TemporaryDirectory() as scratch:
+    with locked(out), writing(out), tempfile.TemporaryDirectory() as scratch:
         frames = (
             (frame, _write(frame, Path(scratch) / "view.jpg"))
             for frame in _all_views(drive, views, seed, config, progress)

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from robustmat.files import write_text
+from robustmat.folders import filling
 from robustmat.geometry.transforms import invert
 from robustmat.simulation.drive import StreetDrive
 from robustmat.simulation.rig import T_CAMERA_LIDAR, T_LIDAR_IMU
@@ -41,22 +42,23 @@ def write_boreas(
     camera = camera_of(drive)
     projection = np.eye(4)
     projection[:3, :3] = camera.matrix
-    write_text(folder / "calib/P_camera.txt", rows(projection))
-    write_text(folder / "calib/T_camera_lidar.txt", rows(T_CAMERA_LIDAR))
-    write_text(folder / "calib/T_applanix_lidar.txt", rows(invert(T_LIDAR_IMU)))
-    poses = [pose_of(frame) for frame in drive.frames]
-    _write_poses(folder / "applanix/camera_poses.csv", times, poses)
-    scan_times = [time + SCAN_DELAY for time in times]
-    _write_poses(folder / "applanix/lidar_poses.csv", scan_times, [pose @ T_CAMERA_LIDAR for pose in poses])
+    with filling(folder):
+        write_text(folder / "calib/P_camera.txt", rows(projection))
+        write_text(folder / "calib/T_camera_lidar.txt", rows(T_CAMERA_LIDAR))
+        write_text(folder / "calib/T_applanix_lidar.txt", rows(invert(T_LIDAR_IMU)))
+        poses = [pose_of(frame) for frame in drive.frames]
+        _write_poses(folder / "applanix/camera_poses.csv", times, poses)
+        scan_times = [time + SCAN_DELAY for time in times]
+        _write_poses(folder / "applanix/lidar_poses.csv", scan_times, [pose @ T_CAMERA_LIDAR for pose in poses])
 
-    def write(i: int, frame: Frame, name: str) -> None:
-        write_picture(folder / f"camera/{name}.png", frame.image)
-        write_labels(folder / f"semantics/camera/{name}.png", frame)
-        points = points_of(frame)
-        laser, seconds = np.arange(len(points)) % LASERS, np.zeros(len(points))
-        write_floats(folder / f"lidar/{scan_times[i]}.bin", np.column_stack([points, laser, seconds]))
+        def write(i: int, frame: Frame, name: str) -> None:
+            write_picture(folder / f"camera/{name}.png", frame.image)
+            write_labels(folder / f"semantics/camera/{name}.png", frame)
+            points = points_of(frame)
+            laser, seconds = np.arange(len(points)) % LASERS, np.zeros(len(points))
+            write_floats(folder / f"lidar/{scan_times[i]}.bin", np.column_stack([points, laser, seconds]))
 
-    write_frames(drive, folder, [str(time) for time in times], write, progress)
+        write_frames(drive, folder, [str(time) for time in times], write, progress)
     return folder
 
 

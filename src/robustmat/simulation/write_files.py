@@ -1,6 +1,8 @@
 """What the writers of all layouts share: pictures, points, numbers, and the simulator's truth beside them."""
 
+import errno
 import json
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -58,7 +60,8 @@ def write_picture(path: Path, picture: NDArray[np.uint8]) -> None:
     """RGB or one channel, as PNG; quickly rather than small."""
     stored = picture[:, :, ::-1] if picture.ndim == 3 else picture
     with replacing(path) as temporary:
-        cv2.imwrite(str(temporary), stored, [cv2.IMWRITE_PNG_COMPRESSION, 1])
+        if not cv2.imwrite(str(temporary), stored, [cv2.IMWRITE_PNG_COMPRESSION, 1]):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # what it was OpenCV does not tell
 
 
 def write_labels(path: Path, frame: Frame) -> None:

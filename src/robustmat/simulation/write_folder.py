@@ -6,6 +6,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from robustmat.files import write_json, write_text
+from robustmat.folders import filling
 from robustmat.simulation.drive import StreetDrive
 from robustmat.simulation.rig import T_CAMERA_LIDAR
 from robustmat.simulation.write_files import (
@@ -25,32 +26,34 @@ def write_folder(drive: StreetDrive, root: Path | str, boxes: bool = False, prog
     """Write a drive as a plain folder and return it: with label maps, or with the landmarks' true `boxes`."""
     folder = Path(root)
     camera = camera_of(drive)
-    write_json(
-        folder / "camera.json",
-        {
-            "fx": camera.matrix[0, 0],
-            "fy": camera.matrix[1, 1],
-            "cx": camera.matrix[0, 2],
-            "cy": camera.matrix[1, 2],
-            "width": camera.width,
-            "height": camera.height,
-            "T_camera_lidar": T_CAMERA_LIDAR.tolist(),
-        },
-    )
-    write_text(
-        folder / "poses.txt", "# time x y z qx qy qz qw\n" + "".join(_tum_line(one_frame) for one_frame in drive.frames)
-    )
+    with filling(folder):
+        write_json(
+            folder / "camera.json",
+            {
+                "fx": camera.matrix[0, 0],
+                "fy": camera.matrix[1, 1],
+                "cx": camera.matrix[0, 2],
+                "cy": camera.matrix[1, 2],
+                "width": camera.width,
+                "height": camera.height,
+                "T_camera_lidar": T_CAMERA_LIDAR.tolist(),
+            },
+        )
+        write_text(
+            folder / "poses.txt",
+            "# time x y z qx qy qz qw\n" + "".join(_tum_line(one_frame) for one_frame in drive.frames),
+        )
 
-    def write(i: int, frame: Frame, name: str) -> None:
-        write_picture(folder / f"images/{name}.png", frame.image)
-        write_floats(folder / f"lidar/{name}.bin", points_of(frame))
-        if boxes:
-            seen = [{"box": list(one.box), "category": one.category} for one in drive.truth(i)]
-            write_json(folder / f"boxes/{name}.json", {"landmarks": seen})
-        else:
-            write_labels(folder / f"masks/{name}.png", frame)
+        def write(i: int, frame: Frame, name: str) -> None:
+            write_picture(folder / f"images/{name}.png", frame.image)
+            write_floats(folder / f"lidar/{name}.bin", points_of(frame))
+            if boxes:
+                seen = [{"box": list(one.box), "category": one.category} for one in drive.truth(i)]
+                write_json(folder / f"boxes/{name}.json", {"landmarks": seen})
+            else:
+                write_labels(folder / f"masks/{name}.png", frame)
 
-    write_frames(drive, folder, [f"{i:06d}" for i in range(len(drive.frames))], write, progress)
+        write_frames(drive, folder, [f"{i:06d}" for i in range(len(drive.frames))], write, progress)
     return folder
 
 

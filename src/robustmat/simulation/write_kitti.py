@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from robustmat.files import write_text
+from robustmat.folders import filling
 from robustmat.geometry.transforms import invert
 from robustmat.simulation.drive import StreetDrive
 from robustmat.simulation.rig import T_CAM0_LIDAR, T_CAMERA_CAM0, T_IMU_CAMERA, T_LIDAR_IMU
@@ -46,19 +47,20 @@ def write_kitti_raw(
     """Write a drive as KITTI raw and return its folder. Read it with `origin=ORIGIN` to get the town's coordinates."""
     folder = Path(root) / date / f"{date}_drive_{number.zfill(4)}_sync"
     camera = camera_of(drive)
-    _write_raw_calibration(folder.parent, camera)
-    moments = [FIRST_MOMENT + timedelta(seconds=frame.time or 0.0) for frame in drive.frames]
-    stamps = "".join(f"{moment:%Y-%m-%d %H:%M:%S.%f}000\n" for moment in moments)
-    for sensor in ("image_02", "oxts", "velodyne_points"):
-        write_text(folder / sensor / "timestamps.txt", stamps)
+    with filling(folder):
+        _write_raw_calibration(folder.parent, camera)
+        moments = [FIRST_MOMENT + timedelta(seconds=frame.time or 0.0) for frame in drive.frames]
+        stamps = "".join(f"{moment:%Y-%m-%d %H:%M:%S.%f}000\n" for moment in moments)
+        for sensor in ("image_02", "oxts", "velodyne_points"):
+            write_text(folder / sensor / "timestamps.txt", stamps)
 
-    def write(_: int, frame: Frame, name: str) -> None:
-        write_picture(folder / f"image_02/data/{name}.png", frame.image)
-        write_labels(folder / f"semantics_02/data/{name}.png", frame)
-        write_floats(folder / f"velodyne_points/data/{name}.bin", points_of(frame))
-        write_text(folder / f"oxts/data/{name}.txt", _oxts_line(pose_of(frame) @ invert(T_IMU_CAMERA)))
+        def write(_: int, frame: Frame, name: str) -> None:
+            write_picture(folder / f"image_02/data/{name}.png", frame.image)
+            write_labels(folder / f"semantics_02/data/{name}.png", frame)
+            write_floats(folder / f"velodyne_points/data/{name}.bin", points_of(frame))
+            write_text(folder / f"oxts/data/{name}.txt", _oxts_line(pose_of(frame) @ invert(T_IMU_CAMERA)))
 
-    write_frames(drive, folder, [f"{i:010d}" for i in range(len(drive.frames))], write, progress)
+        write_frames(drive, folder, [f"{i:010d}" for i in range(len(drive.frames))], write, progress)
     return folder
 
 
@@ -71,17 +73,18 @@ def write_kitti_odometry(
     camera = camera_of(drive)
     rows = {f"P{k}": _projection(camera, 0.0 if k in (0, 1) else T_CAMERA_CAM0[0, 3]) for k in range(4)}
     rows["Tr"] = T_CAM0_LIDAR[:3]
-    write_text(folder / "calib.txt", "".join(f"{key}: {numbers(value)}\n" for key, value in rows.items()))
-    write_text(folder / "times.txt", "".join(f"{frame.time or 0.0:.6e}\n" for frame in drive.frames))
-    poses = [T_ODOMETRY_TOWN @ pose_of(frame) @ T_CAMERA_CAM0 for frame in drive.frames]
-    write_text(root / "poses" / f"{sequence}.txt", "".join(f"{numbers(pose[:3])}\n" for pose in poses))
+    with filling(folder):
+        write_text(folder / "calib.txt", "".join(f"{key}: {numbers(value)}\n" for key, value in rows.items()))
+        write_text(folder / "times.txt", "".join(f"{frame.time or 0.0:.6e}\n" for frame in drive.frames))
+        poses = [T_ODOMETRY_TOWN @ pose_of(frame) @ T_CAMERA_CAM0 for frame in drive.frames]
+        write_text(root / "poses" / f"{sequence}.txt", "".join(f"{numbers(pose[:3])}\n" for pose in poses))
 
-    def write(_: int, frame: Frame, name: str) -> None:
-        write_picture(folder / f"image_2/{name}.png", frame.image)
-        write_labels(folder / f"semantics_2/{name}.png", frame)
-        write_floats(folder / f"velodyne/{name}.bin", points_of(frame))
+        def write(_: int, frame: Frame, name: str) -> None:
+            write_picture(folder / f"image_2/{name}.png", frame.image)
+            write_labels(folder / f"semantics_2/{name}.png", frame)
+            write_floats(folder / f"velodyne/{name}.bin", points_of(frame))
 
-    write_frames(drive, folder, [f"{i:06d}" for i in range(len(drive.frames))], write, progress)
+        write_frames(drive, folder, [f"{i:06d}" for i in range(len(drive.frames))], write, progress)
     return folder
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from robustmat.files import write_text
+from robustmat.folders import filling
 from robustmat.geometry.poses import Trajectory, relative
 from robustmat.geometry.transforms import invert, rigid
 from robustmat.simulation.drive import StreetDrive
@@ -63,23 +64,26 @@ def write_oxford(
     folder, lens = Path(root) / name, find_lens(camera)
     times = [FIRST_TIME + round((frame.time or 0.0) * 1e6) for frame in drive.frames]
     poses = np.stack([T_NED_TOWN @ pose_of(frame) @ invert(T_VEHICLE_IMAGE) for frame in drive.frames])
-    _write_calibration(folder, lens, camera_of(drive))
-    _write_ins(folder / "gps/ins.csv", times, poses @ T_VEHICLE_INS)
-    _write_steps(folder / "gt/radar_odometry.csv", times, poses @ T_VEHICLE_RADAR)
-    stamps = "".join(f"{time} 1\n" for time in times)
-    for sensor in (lens.extrinsics, "velodyne_left"):
-        write_text(folder / f"{sensor}.timestamps", stamps)
+    with filling(folder):
+        _write_calibration(folder, lens, camera_of(drive))
+        _write_ins(folder / "gps/ins.csv", times, poses @ T_VEHICLE_INS)
+        _write_steps(folder / "gt/radar_odometry.csv", times, poses @ T_VEHICLE_RADAR)
+        stamps = "".join(f"{time} 1\n" for time in times)
+        for sensor in (lens.extrinsics, "velodyne_left"):
+            write_text(folder / f"{sensor}.timestamps", stamps)
 
-    def write(i: int, frame: Frame, stamp: str) -> None:
-        write_picture(folder / f"{camera}/{stamp}.png", mosaic(through_lens(frame.image, camera_of(drive)), lens.bayer))
-        write_labels(folder / f"semantics/{camera}/{stamp}.png", frame)
-        if raw_scans:
-            write_picture(folder / f"velodyne_left/{stamp}.png", raw_readings(fired(drive, i), times[i]))
-        else:
-            points = points_of(frame) * np.array([1, -1, -1, 1], np.float32)
-            write_floats(folder / f"velodyne_left/{stamp}.bin", points.T)
+        def write(i: int, frame: Frame, stamp: str) -> None:
+            write_picture(
+                folder / f"{camera}/{stamp}.png", mosaic(through_lens(frame.image, camera_of(drive)), lens.bayer)
+            )
+            write_labels(folder / f"semantics/{camera}/{stamp}.png", frame)
+            if raw_scans:
+                write_picture(folder / f"velodyne_left/{stamp}.png", raw_readings(fired(drive, i), times[i]))
+            else:
+                points = points_of(frame) * np.array([1, -1, -1, 1], np.float32)
+                write_floats(folder / f"velodyne_left/{stamp}.bin", points.T)
 
-    write_frames(drive, folder, [str(time) for time in times], write, progress)
+        write_frames(drive, folder, [str(time) for time in times], write, progress)
     return folder
 
 

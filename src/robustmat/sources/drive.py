@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robustmat.errors import DataError, InputError
+from robustmat.folders import UNFINISHED
 from robustmat.sources.images import image_size, read_image, read_semantics
 from robustmat.types import Camera, Frame, Image
 
@@ -35,6 +36,7 @@ def numbered_files(folder: Path, suffixes: tuple[str, ...], what: str) -> dict[i
     """Files named by their frame number, in its order; gaps are fine, two files of one number are not."""
     if not folder.is_dir():
         raise DataError(f"{what} not found: expected the folder {folder}")
+    refuse_unfinished(folder)
     found: dict[int, Path] = {}
     for path in sorted(folder.iterdir()):
         if path.suffix.lower() not in suffixes or not path.stem.isdecimal():
@@ -48,6 +50,13 @@ def numbered_files(folder: Path, suffixes: tuple[str, ...], what: str) -> dict[i
             f"{what}: no frames in {folder}; expected files named by frame number, such as 0000000000{suffixes[0]}"
         )
     return dict(sorted(found.items()))
+
+
+def refuse_unfinished(folder: Path) -> None:
+    """An error for files of a drive that was being simulated when that was interrupted: some of it is missing."""
+    for place in (folder, *folder.absolute().parents[:2]):
+        if (place / UNFINISHED).exists():
+            raise DataError(f"{place} is not whole: simulating it was interrupted, or goes on; simulate it again")
 
 
 def between(files: dict[int, Path], first: int | None, last: int | None) -> dict[int, Path]:

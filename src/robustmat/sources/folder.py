@@ -17,7 +17,14 @@ from pathlib import Path
 
 from robustmat.errors import DataError, InputError
 from robustmat.sources.boxes import CocoImage, check_drawn_boxes, check_drawn_size, read_boxes, read_coco
-from robustmat.sources.drive import IMAGE_SUFFIXES, Drive, image_loader, points_loader, semantics_loader
+from robustmat.sources.drive import (
+    IMAGE_SUFFIXES,
+    Drive,
+    image_loader,
+    points_loader,
+    refuse_unfinished,
+    semantics_loader,
+)
 from robustmat.sources.folder_camera import read_camera
 from robustmat.sources.folder_poses import read_folder_poses
 from robustmat.sources.images import image_size
@@ -78,6 +85,7 @@ def named_files(folder: Path, suffixes: tuple[str, ...], what: str) -> dict[str,
     """Files by their name without suffix, in its order."""
     if not folder.is_dir():
         raise DataError(f"{what} not found: expected the folder {folder}")
+    refuse_unfinished(folder)
     found: dict[str, Path] = {}
     for path in sorted(folder.iterdir()):
         if path.suffix.lower() in suffixes and not path.name.startswith("."):
