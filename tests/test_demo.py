@@ -36,3 +36,8 @@ def test_the_demo_matches_a_frame_pair_worth_looking_at_and_writes_its_report(tm
         assert [list(landmark.box) for landmark in frame.landmarks] == [
             landmark["box"] for landmark in found[side]["landmarks"]
         ]
+    detected = re.search(r"Without boxes.*?(\d+) correct match(?:es)?, (\d+) wrong", " ".join(done.output.split()))
+    assert detected  # the same frames by detected landmarks
+    assert int(detected[1]) >= 1
+    assert "The same frames without boxes" in report
+    assert cv2.imread(str(tmp_path / "out" / "matches-detected.png")) is not None

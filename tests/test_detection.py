@@ -14,14 +14,16 @@ from hypothesis import strategies as st
 
 from robustmat.detection.augment import halved
 from robustmat.detection.boxes import write_boxes, write_coco
-from robustmat.detection.calibration import fit_confidence
+from robustmat.detection.calibration import best_limit, fit_confidence
 from robustmat.detection.classic import ClassicDetector
+from robustmat.detection.config import SourceConfig
 from robustmat.detection.evaluate import Judged, average_precision, box_overlaps, evaluate_detector, judge
 from robustmat.detection.labels import CHANNELS, INSIDE, label_from_boxes, label_from_masks
 from robustmat.detection.regions import calibrated, extract_landmarks
 from robustmat.detection.registry import DETECTORS, load_detector
 from robustmat.detection.runtime import shrink
-from robustmat.detection.truth import Truth
+from robustmat.detection.samples import find_samples
+from robustmat.detection.truth import Truth, sample_truth
 from robustmat.errors import ConfigError, InputError, WeightsError
 from robustmat.evaluation.detected import evaluate_detected, link
 from robustmat.landmarks.boxes import read_boxes
@@ -180,6 +182,17 @@ def test_drawn_boxes_say_nothing_about_the_rest_of_the_image() -> None:
     assert not labelled.target[17, 30]
     assert not labelled.known[5, 5]
     assert not (labelled.known & (1 << POLE)).any()
+
+
+def test_a_pole_whose_label_has_an_unknown_gap_is_one_landmark(tmp_path: Path) -> None:
+    semantics = np.zeros((100, 60), np.uint8)
+    semantics[10:90, 20:26] = 5
+    semantics[40:46, 20:26] = 255  # a segmentation was not sure
+    for folder, pixels in (("images", np.zeros((100, 60, 3), np.uint8)), ("semantics", semantics)):
+        (tmp_path / folder).mkdir()
+        PIL.Image.fromarray(pixels).save(tmp_path / folder / "a.png")
+    (sample,) = find_samples(SourceConfig(path="."), tmp_path)
+    assert [it.box for it in sample_truth(sample).landmarks] == [(20, 10, 26, 90)]
 
 
 # Judging
@@ -374,14 +387,36 @@ def test_confidences_count_in_the_probability_of_a_match() -> None:
     np.testing.assert_allclose(both_exist([sure, given], [unsure, given]), [[0.6, 0.9**0.5], [0.4**0.5, 1.0]])
 
 
-def test_calibration_recovers_the_share_that_is_right() -> None:
+def random_detections(weights: tuple[float, ...], count: int = 3000) -> list[Judged]:
+    """Poles whose chance of being right is the logistic model's."""
     rng = np.random.default_rng(3)
-    means = rng.uniform(0.4, 0.95, 4000)
-    shares = [calibrated(mean, (2.0, -1.0)) for mean in means]
-    judged = [Judged("pole", 9, mean, bool(rng.random() < share)) for mean, share in zip(means, shares, strict=True)]
-    slope, intercept = fit_confidence(judged)["pole"]
-    assert slope == pytest.approx(2.0, abs=0.2)
-    assert intercept == pytest.approx(-1.0, abs=0.2)
+    judged = []
+    for mean, height in zip(rng.uniform(0.4, 0.95, count), rng.uniform(20, 200, count), strict=True):
+        pole = Landmark((0.0, 0.0, 6.0, float(height)), "pole", confidence=float(mean))
+        judged.append(Judged("pole", 6, pole, bool(rng.random() < calibrated(mean, pole.box, weights))))
+    return judged
+
+
+def test_calibration_recovers_how_often_a_detection_is_right() -> None:
+    truth = (2.0, 0.0, 0.8, -1.0)
+    fitted = fit_confidence(random_detections(truth))["pole"]
+    for mean, height in ((0.5, 30), (0.6, 100), (0.9, 25), (0.9, 150)):
+        box = (0.0, 0.0, 6.0, float(height))
+        assert calibrated(mean, box, fitted) == pytest.approx(calibrated(mean, box, truth), abs=0.05)
+
+
+def test_no_other_limit_has_a_larger_f1() -> None:
+    weights = (2.0, 0.0, 0.8, -1.0)
+    judged = [*random_detections(weights, 300), *[Judged("pole", 6, None, False)] * 40]
+
+    def f1(limit: float) -> float:
+        kept = [it for it in judged if it.found and calibrated(it.confidence, it.found.box, weights) >= limit]
+        right = sum(it.right for it in kept)
+        return 2 * right / (len(kept) + sum(it.right for it in judged) + 40)
+
+    best = f1(best_limit(judged, "pole", weights))
+    assert best >= max(f1(limit) for limit in np.linspace(0, 1, 101))
+    assert best_limit(judged, "window", weights) == 0.5  # nothing to choose it by
 
 
 def test_detections_are_linked_to_what_they_show() -> None:

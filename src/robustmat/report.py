@@ -26,6 +26,11 @@ class Section:
     title: str
     paragraphs: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
+    png: bytes | None = None  # a picture, shown below the paragraphs
+
+    @property
+    def picture(self) -> str | None:
+        return None if self.png is None else _embedded(self.png)
 
 
 def summarize(result: MatchResult, correct: Sequence[bool | None] | None = None) -> str:

@@ -12,6 +12,7 @@ from robustmat.cli.checks import output_folder
 from robustmat.cli.console import make_console
 
 if TYPE_CHECKING:
+    from robustmat.detection.protocol import LandmarkDetector
     from robustmat.simulation import StreetDrive
     from robustmat.types import Frame, Landmark
 
@@ -36,6 +37,7 @@ def demo(
     from rich.table import Table
     from rich.text import Text
 
+    from robustmat.detection.registry import load_detector
     from robustmat.files import write_json
     from robustmat.pipeline import load, match_frames
     from robustmat.report import VERDICTS, Section, summarize, write_match_report
@@ -54,6 +56,8 @@ def demo(
     ]
     frame_a, frame_b = choose_pair(frames_a, frames_b)
     result = match_frames(frame_a, frame_b, matcher)
+    detector = load_detector()
+    detected = match_frames(_find(frame_a, detector), _find(frame_b, detector), matcher)
 
     table = Table(
         "", "A", "B", "category", "probability", "ground truth", title="Matches, noon (A) to evening rain (B)"
@@ -68,7 +72,11 @@ def demo(
     console.print(summarize(result, result.correct), highlight=False)
     counts = f"{len(frame_a.landmarks)} landmarks in A, {len(frame_b.landmarks)} in B"
     console.print(f"({counts}, {len(shared)} of them in both frames)", highlight=False)
+    finding = f"{len(detected.landmarks_a)} landmarks found in A, {len(detected.landmarks_b)} in B"
+    without = f"Without boxes, by '{detector.name}': {finding}; {summarize(detected, detected.correct)}"
+    console.print(f"\n{without}", highlight=False)
     picture = result.draw(out / "matches.png", result.correct)
+    detected_picture = detected.draw(out / "matches-detected.png", detected.correct)
     write_json(out / "matches.json", result.to_json())
     for name, frame, listed in (("noon", frame_a, result.to_json()["a"]), ("evening", frame_b, result.to_json()["b"])):
         write_image(out / f"{name}.png", frame.image)
@@ -82,9 +90,13 @@ def demo(
         f"with noise at 16 dB. The checkpoint '{result.checkpoint}' was never trained on this town (number {TOWN}). "
         f"{len(shared)} landmarks are visible in both frames.",
         result.correct,
-        [Section("What to try next", commands=following)],
+        [
+            Section("The same frames without boxes", (DETECTED, f"{without}."), png=detected_picture.read_bytes()),
+            Section("What to try next", commands=following),
+        ],
     )
-    console.print(f"\npicture  {picture}\nreport   {report}", soft_wrap=True, highlight=False)
+    pictures = f"pictures {picture}\n         {detected_picture}"
+    console.print(f"\n{pictures}\nreport   {report}", soft_wrap=True, highlight=False)
     console.print(f"frames   {out / 'noon.png'} {out / 'evening.png'}", soft_wrap=True, highlight=False)
     console.print("try next " + "\n         ".join(following), soft_wrap=True, highlight=False)
 
@@ -92,7 +104,13 @@ def demo(
 INTRODUCTION = (
     "This demo drives through a simulated street twice: at noon, and again on a rainy evening in another lane. "
     "It takes one frame of each drive, matches their signs, lights, poles and windows, and checks the matches against "
-    "what the simulator knows. All this takes about half a minute and downloads nothing.\n"
+    "what the simulator knows: first with given landmarks, then with detected ones. "
+    "All this takes about half a minute and downloads nothing.\n"
+)
+
+DETECTED = (
+    "Above, landmarks were cut out of the simulator's label maps. Here the detector finds them in the pixels, as in "
+    "your photographs. A match counts as correct if both boxes show one object of the simulator."
 )
 
 
@@ -129,6 +147,18 @@ def _see(drive: "StreetDrive", index: int, weather: str | None) -> "Frame":
         pixels = perturb_image(pixels, parse(weather), seed=index, key=drive.name)
     name = f"{drive.name}/{frame.name}"
     return replace(frame.with_image(pixels), name=name, landmarks=identify(landmarks_from_mask(semantics), known))
+
+
+def _find(frame: "Frame", detector: "LandmarkDetector") -> "Frame":
+    """The frame with detected landmarks; those that show a given one have its identity."""
+    from dataclasses import replace
+
+    from robustmat.evaluation.detected import link
+
+    found = detector.detect(frame)
+    links = link(found, frame.landmarks)
+    known = {i: frame.landmarks[j].identity for i, j in links.items()}
+    return replace(frame, landmarks=tuple(replace(mark, identity=known.get(i)) for i, mark in enumerate(found)))
 
 
 def choose_pair(frames_a: "list[Frame]", frames_b: "list[Frame]") -> "tuple[Frame, Frame]":

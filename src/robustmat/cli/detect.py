@@ -2,21 +2,19 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer.core import TyperGroup
 
 from robustmat.cli.checks import need, output_file
-from robustmat.cli.console import make_console, say
+from robustmat.cli.console import make_console, progress_bars
+from robustmat.cli.detect_measure import Detector, evaluate, matches, table
 
 if TYPE_CHECKING:
     from typer._click import Context  # pragma: no cover
 
-    from robustmat.detection.truth import Truth
     from robustmat.types import Landmark
-
-Detector = Annotated[str, typer.Option(metavar="NAME|PATH", help="A detector's name, or a checkpoint's folder.")]
 
 
 class ImagesByDefault(TyperGroup):
@@ -33,6 +31,9 @@ app = typer.Typer(
     no_args_is_help=True,
     help="Find signs, lights, poles and windows: `robustmat detect IMAGE... --out boxes.json --picture P`.",
 )
+
+for measure in (evaluate, matches, table):
+    app.command()(measure)
 
 
 @app.command()
@@ -86,7 +87,7 @@ def train(
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
     threads: Annotated[int | None, typer.Option(min=1, max=1024, help="CPU threads.")] = None,
 ) -> None:
-    """Train a detector on labelled images, and export it to ONNX.
+    """Train a detector on labelled images, export it to ONNX, and fit its confidences on `validation` sources.
 
     robustmat detect train configs/detector/street-detector.toml --data DATA --out runs/detector
     """
@@ -95,6 +96,7 @@ def train(
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     from robustmat.config import read_toml
+    from robustmat.detection.calibration import calibrate as fit
     from robustmat.detection.config import read_training_config
     from robustmat.detection.export import check_parity, write_onnx
     from robustmat.detection.samples import find_samples
@@ -119,6 +121,8 @@ def train(
         settings = read_training_config(config)
         run(settings, data, out, resume=resume, progress=tell)
     write_onnx(out)
+    if settings.validation:
+        fit(out, data, settings.validation, progress_bars(console))
     samples = find_samples(settings.sources[0], data)[:4]
     parity = check_parity(out, [read_image(sample.image) for sample in samples])
     console.print(
@@ -129,107 +133,30 @@ def train(
 
 
 @app.command()
-def evaluate(
-    data: Annotated[
-        list[Path],
-        typer.Argument(
-            help="Folders with images/ beside semantics/ or boxes.json, drives of KITTI raw, or prepared data sets.",
-            show_default=False,
-        ),
-    ],
-    json: Annotated[Path | None, typer.Option(callback=output_file, help="Write the report here.")] = None,
-    detector: Detector = "street-detector",
-    labelled: Annotated[
-        str, typer.Option(metavar="CATEGORY,...", help="Judge these: the categories that the data labels.")
-    ] = "traffic_sign,traffic_light,pole,window",
-    include: Annotated[str, typer.Option(help="File names to take, as a shell pattern.")] = "*",
-    exclude: Annotated[str, typer.Option(help="File names to leave out, as a shell pattern.")] = "",
-    every: Annotated[int, typer.Option(min=1, help="Take one image of so many.")] = 1,
-) -> None:
-    """Average precision, precision and recall by category and by box size.
-
-    A detection is right from an overlap (IoU) of 0.5, of 0.3 for poles.
-
-        robustmat detect evaluate camvid --include '0006R0*' --labelled traffic_sign,traffic_light,pole --json F
-    """
-    from rich.progress import track
-    from rich.table import Table
-
-    from robustmat.detection.evaluate import evaluate_detector
-    from robustmat.detection.registry import load_detector
-    from robustmat.files import write_json
-    from robustmat.landmarks.boxes import check_category
-
-    categories = tuple(check_category(name, "--labelled") for name in labelled.split(","))
-    console = make_console(soft_wrap=True)
-    loaded = load_detector(detector)
-    truths = [truth for path in data for truth in _truths(path, include, exclude, every)]
-    report = evaluate_detector(loaded, track(truths, "detecting", console=console, transient=True), categories)
-    report |= {"data": [path.name for path in data], "include": include, "exclude": exclude, "every": every}
-    table = Table("category", "landmarks", "AP", "precision", "recall", title=f"{loaded.name}, {len(truths)} frames")
-    for category, row in report["classes"].items():
-        table.add_row(category, str(row["n"]), *(_number(row[key]) for key in ("ap", "precision", "recall")))
-    console.print(table)
-    if json is not None:
-        write_json(json, report)
-        console.print(f"wrote {json}")
-
-
-@app.command()
 def calibrate(
     checkpoint: Annotated[Path, typer.Argument(help="A trained detector's folder; its model.json is changed.")],
-    data: Annotated[list[Path], typer.Argument(help="As for `detect evaluate`; nothing it was trained on.")],
-    every: Annotated[int, typer.Option(min=1, help="Take one image of so many.")] = 1,
+    data: Annotated[Path, typer.Option(help="The folder that the configuration's sources are in.")],
+    config: Annotated[
+        Path | None, typer.Option(help="Take the [[validation]] sources of this configuration, not the checkpoint's.")
+    ] = None,
 ) -> None:
-    """Turn confidences into probabilities that a landmark is one, on labelled frames.
+    """Fit confidences and the limits from which landmarks are returned (largest F1), on held-out frames.
 
-    robustmat detect calibrate runs/detector/3 DATA/towns-test
+    robustmat detect calibrate runs/detector --data DATA
     """
     from robustmat.detection.calibration import calibrate as fit
+    from robustmat.detection.config import DetectorTrainingConfig, read_training_config
+    from robustmat.detection.weights import read_description
 
-    found = fit(checkpoint, (truth for path in data for truth in _truths(path, "*", "", every)))
-    for category, limit in found.confidence.items():
-        say(f"{category}: returned from a confidence of {limit:.2f}")
-
-
-@app.command()
-def matches(
-    data: Annotated[list[Path], typer.Argument(help="Data sets made by `prepare`.", show_default=False)],
-    json: Annotated[Path | None, typer.Option(callback=output_file, help="Write the numbers here.")] = None,
-    detector: Detector = "street-detector",
-    checkpoint: Annotated[
-        str, typer.Option(help="The matcher: a shipped name, a checkpoint folder or a run.")
-    ] = "street",
-    pairs: Annotated[int, typer.Option(min=1, help="Frame pairs of each data set.")] = 150,
-    seed: Annotated[int, typer.Option(min=0, help="Draws the frame pairs.")] = 0,
-) -> None:
-    """How many true matches survive when detected landmarks replace the given ones.
-
-    robustmat detect matches D0002 D0005 D0013 --json detected.json
-    """
-    from rich.table import Table
-
-    from robustmat.checkpoints.load import load
-    from robustmat.dataset.store import open_dataset
-    from robustmat.detection.registry import load_detector
-    from robustmat.evaluation.detected import evaluate_detected
-    from robustmat.files import write_json
-
+    settings = (
+        DetectorTrainingConfig.model_validate(read_description(checkpoint)["training"])
+        if config is None
+        else read_training_config(config)
+    )
     console = make_console(soft_wrap=True)
-    loaded, matcher = load_detector(detector), load(checkpoint)
-    rows = {}
-    for path in data:
-        dataset = open_dataset(path)
-        rows[dataset.name] = evaluate_detected(dataset, loaded, matcher, most_pairs=pairs, seed=seed).to_json()
-    columns = ("possible", "recall_given", "precision_given", "detected_share", "recall", "precision")
-    table = Table("data set", *(name.replace("_", " ") for name in columns), title=loaded.name)
-    for name, row in rows.items():
-        table.add_row(name, str(row["possible"]), *(_number(row[key]) for key in columns[1:]))
-    console.print(table)
-    if json is not None:
-        settings = {"detector": loaded.name, "checkpoint": checkpoint, "pairs": pairs, "seed": seed}
-        write_json(json, {"data": rows, **settings})
-        console.print(f"wrote {json}")
+    found = fit(checkpoint, data, settings.validation, progress_bars(console))
+    for category, limit in found.confidence.items():
+        console.print(f"{category}: returned from a confidence of {limit:.2f}")
 
 
 @app.command()
@@ -249,30 +176,9 @@ def towns(
         write_town_frames(out, range(first, first + count), frames, lambda done, _: bar.update(task, completed=done))
 
 
-def _truths(path: Path, include: str, exclude: str, every: int) -> "list[Truth]":
-    from robustmat.dataset.store import open_dataset
-    from robustmat.detection.config import SourceConfig
-    from robustmat.detection.samples import find_samples
-    from robustmat.detection.truth import dataset_truth, sample_truth
-    from robustmat.errors import DataError
-
-    if (path / "dataset.json").is_file():
-        return dataset_truth(open_dataset(path))[::every]
-    if not path.is_dir():
-        raise DataError(f"data not found: expected the folder {path}")
-    settings: dict[str, Any] = {"path": ".", "include": include, "exclude": exclude, "every": every}
-    if (path / "image_02").is_dir():  # a drive of KITTI raw
-        settings |= {"images": "image_02/data", "masks": "semantics_02/data"}
-    return [sample_truth(sample) for sample in find_samples(SourceConfig(**settings), path)]
-
-
 def _counted(landmarks: "Sequence[Landmark]") -> str:
     from robustmat.types import CATEGORIES
 
     counts = {name: sum(mark.category == name for mark in landmarks) for name in CATEGORIES}
     words = [f"{count} {name.replace('_', ' ')}{'s' if count != 1 else ''}" for name, count in counts.items() if count]
     return ", ".join(words) or "no landmarks found"
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"

@@ -1,63 +1,85 @@
-"""From a landmark's mean probability to its confidence: the share of such detections that are right.
+"""How sure a detector must be: confidences that are probabilities, and the limits from which landmarks are returned.
 
-The mean over a landmark's pixels ranks detections, but is no probability that the landmark exists. A logistic curve for
-each category, fitted on labelled frames that the network was not trained on, makes it one.
+The mean probability of a region's pixels ranks detections, but is no probability that the landmark exists: a bar of ten
+pixels is less likely a pole than one of a hundred. A logistic model for each category, fitted on labelled frames that
+the network was not trained on, makes it one. On the same frames the limits are set where F1 is largest.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
+from robustmat.detection.config import SourceConfig
 from robustmat.detection.evaluate import Judged, judge
-from robustmat.detection.regions import ExtractionConfig, calibrated, log_odds
+from robustmat.detection.regions import ExtractionConfig, evidence_of
 from robustmat.detection.runtime import DenseLandmarkDetector
-from robustmat.detection.truth import Truth
+from robustmat.detection.samples import find_samples
+from robustmat.detection.truth import sample_truth
 from robustmat.detection.weights import read_description
+from robustmat.errors import ConfigError
 from robustmat.files import write_json
+from robustmat.progress import Progress, silent
 from robustmat.types import CATEGORIES
 
-FEWEST = 20  # right and wrong detections of a category; with fewer its curve is that of all categories
+Weights = tuple[float, float, float, float]
+FEWEST = 20  # right and wrong detections of a category; with fewer its model is that of all categories
+USUAL_LIMIT = 0.5  # of a category that the frames hardly show
 
 
-def calibrate(folder: Path | str, truths: Iterable[Truth], labelled: Sequence[str] = CATEGORIES) -> ExtractionConfig:
-    """Fit the curves on `truths` and write them into the checkpoint; its limits keep their meaning."""
-    raw = DenseLandmarkDetector(folder)
-    plain = raw.extraction.model_copy(update={"calibration": {}})
+def calibrate(
+    folder: Path | str, data: Path | str, sources: Sequence[SourceConfig], progress: Progress = silent
+) -> ExtractionConfig:
+    """Fit confidences and limits on `sources` below `data`, and write them into the checkpoint's model.json."""
+    if not sources:
+        raise ConfigError(f"no frames to calibrate {folder} on: add [[validation]] sources to its configuration")
+    plain = DenseLandmarkDetector(folder).extraction.model_copy(update={"calibration": {}})
     detector = DenseLandmarkDetector(folder, extraction=plain)
-    judged = [one for truth in truths for one in judge(detector.candidates(truth.frame), truth, labelled)]
-    curves = fit_confidence(judged)
-    limits = {
-        category: round(_moved(limit, raw.extraction.calibration.get(category), curves[category]), 4)
-        for category, limit in raw.extraction.confidence.items()
-    }
+    samples = [(sample, source.labelled) for source in sources for sample in find_samples(source, data)]
+    judged: list[Judged] = []
+    for sample, labelled in progress(samples, "calibrating"):
+        truth = sample_truth(sample)
+        judged += judge(detector.candidates(truth.frame), truth, labelled)
+    weights = fit_confidence(judged)
+    limits = {category: best_limit(judged, category, weights[category]) for category in CATEGORIES}
     description = read_description(folder)
-    description["extraction"] = {"confidence": limits, "calibration": curves}
+    description["extraction"] = {"confidence": limits, "calibration": weights}
     write_json(Path(folder) / "model.json", description)
     return ExtractionConfig.model_validate(description["extraction"])
 
 
-def fit_confidence(judged: Sequence[Judged]) -> dict[str, tuple[float, float]]:
-    """Slope and intercept, over log odds of the mean probability, for every category."""
-    shared = _fit(judged) or (1.0, 0.0)
+def fit_confidence(judged: Sequence[Judged]) -> dict[str, Weights]:
+    """Weights of `evidence_of` for every category."""
+    shared = _fit(judged) or (1.0, 0.0, 0.0, 0.0)
     return {name: _fit([one for one in judged if one.category == name]) or shared for name in CATEGORIES}
 
 
-def _fit(judged: Sequence[Judged]) -> tuple[float, float] | None:
+def best_limit(judged: Sequence[Judged], category: str, weights: Weights) -> float:
+    """The confidence from which returning landmarks gives the largest F1."""
+    there = [one for one in judged if one.category == category]
+    offered = [one for one in there if one.found is not None]
+    right = np.array([one.right for one in offered], bool)
+    if right.sum() < FEWEST:
+        return USUAL_LIMIT
+    confidence = 1 / (1 + np.exp(-_evidence(offered) @ np.array(weights)))
+    order = np.argsort(-confidence, kind="stable")
+    found = np.cumsum(right[order])
+    missed = sum(one.found is None for one in there)
+    f1 = 2 * found / (np.arange(1, len(order) + 1) + right.sum() + missed)
+    return float(np.floor(1e4 * confidence[order][int(f1.argmax())]) / 1e4)
+
+
+def _fit(judged: Sequence[Judged]) -> Weights | None:
     from sklearn.linear_model import LogisticRegression
 
-    offered = [one for one in judged if one.confidence is not None]
+    offered = [one for one in judged if one.found is not None]
     right = np.array([one.right for one in offered], bool)
     if min(right.sum(), (~right).sum()) < FEWEST:
         return None
-    odds = np.array([[log_odds(one.confidence or 0.0)] for one in offered])
-    curve = LogisticRegression().fit(odds, right)
-    return round(float(curve.coef_[0, 0]), 4), round(float(curve.intercept_[0]), 4)
+    model = LogisticRegression(fit_intercept=False).fit(_evidence(offered), right)
+    first, second, third, last = (round(float(value), 4) for value in model.coef_[0])
+    return first, second, third, last
 
 
-def _moved(limit: float, before: tuple[float, float] | None, after: tuple[float, float]) -> float:
-    """A limit under another curve, so that it separates the same landmarks."""
-    odds = log_odds(limit)
-    if before is not None:
-        odds = (odds - before[1]) / before[0]
-    return calibrated(1 / (1 + np.exp(-odds)), after)
+def _evidence(offered: Sequence[Judged]) -> np.typing.NDArray[np.float64]:
+    return np.array([evidence_of(one.confidence or 0.0, one.found.box) for one in offered if one.found is not None])

@@ -45,6 +45,8 @@ class DetectorTrainingConfig(Config):
     seed: int = 0
     save_every: Annotated[int, Field(ge=1)] = 100  # steps
     sources: tuple[SourceConfig, ...]
+    # What confidences are fitted on (`robustmat detect calibrate`): nothing of `sources`, nothing that is reported.
+    validation: tuple[SourceConfig, ...] = ()
 
 
 def read_training_config(path: Path | str) -> DetectorTrainingConfig:

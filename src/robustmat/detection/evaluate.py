@@ -22,9 +22,13 @@ class Judged:
 
     category: str
     size: float  # of the shorter side: of the landmark if there is one, else of the detection
-    confidence: float | None  # None: missed
+    found: Landmark | None  # None: missed
     right: bool
     returned: bool = True  # False: a candidate that the detector is not sure enough of
+
+    @property
+    def confidence(self) -> float | None:
+        return None if self.found is None else _confidence(self.found)
 
 
 def evaluate_detector(
@@ -95,10 +99,10 @@ def judge(
             if best >= 0 and row[best] >= LEAST_OVERLAP[category]:
                 free[best] = False
                 size = _short_side(wanted[best].box)
-                judged.append(Judged(category, size, _confidence(landmark), True, landmark in sure))
+                judged.append(Judged(category, size, landmark, True, landmark in sure))
             elif not truth.is_doubtful(landmark.box, category):
                 size = _short_side(landmark.box)
-                judged.append(Judged(category, size, _confidence(landmark), False, landmark in sure))
+                judged.append(Judged(category, size, landmark, False, landmark in sure))
         judged += [Judged(category, _short_side(wanted[k].box), None, False) for k in np.flatnonzero(free)]
     return judged
 

@@ -5,7 +5,7 @@ landmark is its shaft. Arms are cut off, gaps are closed where the network is no
 join or cross are cut where their pixels stop being one upright bar.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import cv2
 import numpy as np
@@ -16,7 +16,7 @@ from robustmat.config import Config
 from robustmat.detection.labels import INSIDE
 from robustmat.landmarks.config import DEFAULT, RegionConfig
 from robustmat.landmarks.regions import Region, is_landmark
-from robustmat.types import CATEGORIES, Landmark
+from robustmat.types import CATEGORIES, Box, Landmark
 
 Mask = NDArray[np.bool_]
 Probabilities = NDArray[np.float32]
@@ -28,8 +28,8 @@ class ExtractionConfig(Config):
     covered: dict[str, float] = dict.fromkeys(CATEGORIES, 0.4)  # probability of a pixel
     inside: float = 0.3
     confidence: dict[str, float] = dict.fromkeys(CATEGORIES, 0.5)  # of a landmark
-    # See calibration.py; without a curve, confidence is the mean probability of a landmark's pixels.
-    calibration: dict[str, tuple[float, float]] = Field(default_factory=dict)
+    # Weights of `evidence_of`, see calibration.py; without them, confidence is the mean probability of the pixels.
+    calibration: dict[str, tuple[float, float, float, float]] = Field(default_factory=dict)
     smallest_inside: int = 6  # pixels; fewer do not make an object of their own
     inside_share: float = 0.2  # of the largest inside beside it; objects that touch are about as large
     shortest_arm: int = 13  # pixels of height; what is less tall is cut off a pole
@@ -53,7 +53,7 @@ def extract_landmarks(
         plane = categories[number]
         mask = (plane >= config.covered[category]) & (plane >= strongest)
         if category == "pole":
-            regions = shafts(_without_gaps(mask, plane >= config.gap, config.longest_gap), config)
+            regions = shafts(mask, config, possible=plane >= config.gap)
         else:
             pieces = _objects(mask, inside & mask, config)
             regions = [Region(_box(window), category, piece) for window, piece in pieces]
@@ -110,9 +110,15 @@ def _nearest(numbers: NDArray[np.int32]) -> NDArray[np.int32]:
     return np.asarray(names[cells], np.int32)
 
 
-def shafts(mask: Mask, config: ExtractionConfig | None = None) -> list[Region]:
-    """The upright bars of a mask of poles [H, W], without the arms of lamps and gantries."""
+def shafts(mask: Mask, config: ExtractionConfig | None = None, possible: Mask | None = None) -> list[Region]:
+    """The upright bars of a mask of poles [H, W], without the arms of lamps and gantries.
+
+    Short gaps between two pieces of a bar are closed where a pole is `possible`: the network is not sure of the
+    contrary, or nobody labelled the pixel. Truth and detections go through the same rule.
+    """
     config = config or ExtractionConfig()
+    if possible is not None:
+        mask = _without_gaps(mask, possible, config.longest_gap)
     upright = cv2.morphologyEx(mask.astype(np.uint8), cv2.MORPH_OPEN, _column(config.shortest_arm)) > 0
     found = []
     for window, piece in _components(upright):
@@ -180,17 +186,19 @@ def _box(window: Window) -> tuple[float, float, float, float]:
     return float(left), float(top), float(left + width), float(top + height)
 
 
-def _confidence(plane: Probabilities, region: Region, curve: tuple[float, float] | None) -> float:
+def _confidence(plane: Probabilities, region: Region, weights: Sequence[float] | None) -> float:
     x0, y0, x1, y1 = (int(value) for value in region.box)
     mean = float(plane[y0:y1, x0:x1][region.mask].mean())
-    return round(mean if curve is None else calibrated(mean, curve), 4)
+    return round(mean if weights is None else calibrated(mean, region.box, weights), 4)
 
 
-def calibrated(probability: float, curve: tuple[float, float]) -> float:
-    """A probability moved along a logistic curve: slope and intercept over its log odds."""
-    return float(1 / (1 + np.exp(-(curve[0] * log_odds(probability) + curve[1]))))
+def calibrated(mean: float, box: Box, weights: Sequence[float]) -> float:
+    """The probability that a region is a landmark, by a logistic model of its evidence."""
+    return float(1 / (1 + np.exp(-np.dot(weights, evidence_of(mean, box)))))
 
 
-def log_odds(probability: float) -> float:
-    clipped = min(max(probability, 1e-6), 1 - 1e-6)
-    return float(np.log(clipped / (1 - clipped)))
+def evidence_of(mean: float, box: Box) -> tuple[float, float, float, float]:
+    """Log odds of the mean probability of a region's pixels, logarithms of its sides (shorter, longer), and 1."""
+    clipped = min(max(mean, 1e-6), 1 - 1e-6)
+    shorter, longer = sorted((box[2] - box[0], box[3] - box[1]))
+    return float(np.log(clipped / (1 - clipped))), float(np.log(shorter / 10)), float(np.log(longer / 30)), 1.0

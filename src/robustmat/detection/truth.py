@@ -46,7 +46,8 @@ def sample_truth(sample: Sample) -> Truth:
     semantics = read_semantics(sample.masks)
     if sample.instances is None:
         regions = [region for region in find_regions(semantics) if region.category != "pole"]
-        regions += [region for region in shafts(semantics == LABEL_OF_CATEGORY["pole"]) if is_landmark(region)]
+        poles = shafts(semantics == LABEL_OF_CATEGORY["pole"], possible=semantics == UNKNOWN)
+        regions += [region for region in poles if is_landmark(region)]
     else:
         regions = instance_regions(semantics, read_instances(sample.instances))
     doubtful = {}
