@@ -1,7 +1,7 @@
 """A vertex embedding with a proven Lipschitz constant: no layer normalises, none stretches, the flow contracts.
 
 A patch is scaled so that its length is its root mean square in grey levels. The stem, the pooling and the last layer
-are 1-Lipschitz and the flow contracts, so the distance of two embeddings is at most the patches' own, and a change of one
+are 1-Lipschitz and the flow contracts, so the distance of two embeddings is at most the patches' own: a change of one
 patch by r grey levels moves any distance by at most `lipschitz` times r. A decision by distance is then certified up to
 its margin over `lipschitz` (`robustness/certificate.py`).
 
