@@ -15,13 +15,16 @@ drive with the one before it. What happens in between is one call per arrow:
     matches     matching.assign.mutual_best             one-to-one, above the threshold
 """
 
-from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from functools import lru_cache, partial
 from pathlib import Path
 
 from numpy.typing import ArrayLike
 
 from robustmat.checkpoints.load import load
+from robustmat.denoising.frames import Remembering, denoise_frame
+from robustmat.denoising.registry import load_denoiser
 from robustmat.detection.protocol import LandmarkDetector
 from robustmat.detection.registry import DEFAULT_DETECTOR, load_detector
 from robustmat.geometry.relative_pose import MotionPrior
@@ -47,6 +50,7 @@ def read_frame(
     *,
     name: str | None = None,
     detector: Detector = DEFAULT_DETECTOR,
+    denoiser: str | Path | None = None,
 ) -> Frame:
     """A frame from an image and its landmarks: given as boxes or as a label map, or else found by a detector.
 
@@ -62,9 +66,12 @@ def read_frame(
         name: the frame's name in results; by default the file's.
         detector: who finds the landmarks where neither boxes nor masks are given: a detector, its name or the folder
             of its checkpoint; None refuses such a frame.
+        denoiser: takes the noise off the image before anyone looks at it: a name (`sgn`, `nlm`) or the folder of a
+            checkpoint.
     """
-    detect = None if boxes is not None or masks is not None else _detect(detector)
-    return reading.read_frame(image, boxes, masks, camera, name=name, detect=detect)
+    clean = _denoise(denoiser)
+    detect = None if boxes is not None or masks is not None else _detect(detector, clean)
+    return clean(reading.read_frame(image, boxes, masks, camera, name=name, detect=detect))
 
 
 def read_sequence(
@@ -76,6 +83,7 @@ def read_sequence(
     every: int = 1,
     image_topic: str | None = None,
     detector: Detector = DEFAULT_DETECTOR,
+    denoiser: str | Path | None = None,
 ) -> FrameSequence:
     """The frames of a folder of images, of a video or of a ROS bag, each read when its turn comes.
 
@@ -87,10 +95,12 @@ def read_sequence(
         camera: as for `read_frame`; one for all frames.
         every: 1 takes every frame, 5 every fifth.
         image_topic: of a ROS bag with several cameras: which.
-        detector: as for `read_frame`.
+        detector, denoiser: as for `read_frame`.
     """
-    detect = None if boxes is not None or masks is not None else _detect(detector)
-    return sequences.read_sequence(source, boxes, masks, camera, every=every, image_topic=image_topic, detect=detect)
+    clean = _denoise(denoiser)
+    detect = None if boxes is not None or masks is not None else _detect(detector, clean)
+    found = sequences.read_sequence(source, boxes, masks, camera, every=every, image_topic=image_topic, detect=detect)
+    return replace(found, read=lambda: map(clean, found.read())) if denoiser else found
 
 
 @lru_cache(maxsize=2)
@@ -98,10 +108,22 @@ def _loaded(detector: str | Path) -> LandmarkDetector:
     return load_detector(detector)
 
 
-def _detect(detector: Detector) -> Detect | None:
+def _detect(detector: Detector, clean: Callable[[Frame], Frame]) -> Detect | None:
     if detector is None:
         return None
-    return (_loaded(detector) if isinstance(detector, str | Path) else detector).detect
+    detect = (_loaded(detector) if isinstance(detector, str | Path) else detector).detect
+    return lambda frame: detect(clean(frame))
+
+
+@lru_cache(maxsize=2)
+def _loaded_denoiser(denoiser: str | Path) -> Remembering:
+    return Remembering(load_denoiser(denoiser))  # the detector and the matcher look at the same frame
+
+
+def _denoise(denoiser: str | Path | None) -> Callable[[Frame], Frame]:
+    if denoiser is None:
+        return lambda frame: frame
+    return partial(denoise_frame, denoiser=_loaded_denoiser(denoiser))
 
 
 def match_frames(

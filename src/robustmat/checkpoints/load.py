@@ -134,7 +134,11 @@ def untrained_matcher(name: str, evidence: str | None = None, *, same_category: 
     split_name(name, evidence)  # refuses what it cannot know
     matcher = make()
     matcher.same_category = same_category
-    return matcher
+    if evidence in (None, "pair"):
+        return matcher
+    from robustmat.matching.steps import SteppedMatcher
+
+    return SteppedMatcher(matcher, evidence, decision=matcher.decision)
 
 
 def describe_source(name: str | Path) -> tuple[str, Provenance]:

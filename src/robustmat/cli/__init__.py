@@ -14,6 +14,7 @@ from robustmat.cli import bench, detect, export, inspect, map, prepare
 from robustmat.cli.checks import explain
 from robustmat.cli.console import say
 from robustmat.cli.demo import demo
+from robustmat.cli.denoise import DenoiseByDefault, denoise
 from robustmat.cli.evaluate import evaluate
 from robustmat.cli.match import match
 from robustmat.cli.models import models
@@ -35,7 +36,7 @@ app = typer.Typer(
 
 USE, DATA, LABORATORY = "Match", "Data", "Train and measure"
 app.command(rich_help_panel=USE)(demo)
-app.command(rich_help_panel=USE)(match)
+app.command(rich_help_panel=USE, cls=DenoiseByDefault)(match)
 app.command(rich_help_panel=USE)(serve)
 app.add_typer(detect.app, name="detect", rich_help_panel=USE)
 app.add_typer(map.app, name="map", rich_help_panel=USE)
@@ -44,9 +45,10 @@ app.command(rich_help_panel=DATA)(simulate)
 app.add_typer(prepare.app, name="prepare", rich_help_panel=DATA)
 app.command(rich_help_panel=DATA)(inspect.inspect)
 app.command(rich_help_panel=DATA)(perturb)
+app.command(rich_help_panel=DATA)(denoise)
 app.command(rich_help_panel=LABORATORY)(train)
-app.command(rich_help_panel=LABORATORY)(evaluate)
-app.command(rich_help_panel=LABORATORY)(reproduce)
+app.command(rich_help_panel=LABORATORY, cls=DenoiseByDefault)(evaluate)
+app.command(rich_help_panel=LABORATORY, cls=DenoiseByDefault)(reproduce)
 app.command(rich_help_panel=LABORATORY)(stability)
 app.add_typer(bench.app, name="bench", rich_help_panel=LABORATORY)
 app.add_typer(export.app, name="export", rich_help_panel=LABORATORY)

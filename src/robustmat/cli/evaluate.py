@@ -8,6 +8,7 @@ import typer
 
 from robustmat.cli.checks import output_file
 from robustmat.cli.console import make_console, progress_bars
+from robustmat.cli.denoise import Denoise
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -44,6 +45,7 @@ def evaluate(
         typer.Option(help="What a score may know: pair, frames (all landmarks, by pixels), placement (boxes, too)."),
     ] = None,
     perturb: Annotated[str, typer.Option(metavar="NAME:LEVEL", help="clean, paper:16, snow:3, ...")] = "clean",
+    denoise: Denoise = None,
     perturb_side: Annotated[str, typer.Option(help="Perturb both frames of a pair or the second.")] = "both",
     negatives: Annotated[str, typer.Option(help="Unmatched pairs: same-class or random.")] = "same-class",
     seed: Annotated[int, typer.Option(min=0, help="Draws pairs and noise.")] = 0,
@@ -62,6 +64,8 @@ def evaluate(
     from robustmat.checkpoints.store import find_checkpoint
     from robustmat.dataset.store import open_dataset
     from robustmat.dataset.truth import read_truth
+    from robustmat.denoising.frames import DenoisedMatcher
+    from robustmat.denoising.registry import load_denoiser
     from robustmat.errors import ConfigError
     from robustmat.evaluation.evaluate import evaluate as run
     from robustmat.evaluation.predictions import write_predictions
@@ -83,6 +87,8 @@ def evaluate(
     training = [open_dataset(path) for path in reference_data or ()]
     read_truth([*opened, *training])  # refuses what cannot be evaluated before anything slow begins
     matcher = load(source, evidence=evidence)
+    if denoise is not None:
+        matcher = DenoisedMatcher(matcher, load_denoiser(denoise))
     if not allow_seen:
         _refuse_seen(opened, provenance.drives, f"checkpoint {source} was trained on")
         _refuse_seen(opened, provenance.validation_drives, f"the threshold of checkpoint {source} was chosen on")
@@ -106,7 +112,7 @@ def evaluate(
         perturbed_frames=perturb_side,
         references=references.rows,
         references_omitted=references.omitted,
-        method=found if matcher.evidence == "pair" else f"{found}+{matcher.evidence}",
+        method=_row_name(found, matcher.evidence, denoise),
         checkpoint=str(source),
         evidence=matcher.evidence,
         progress=progress,
@@ -122,8 +128,12 @@ def evaluate(
         write_predictions(predictions, predicted)
         console.print(f"predictions: {predictions}", soft_wrap=True)
     if json is not None:
-        write_json(json, report)
+        write_json(json, report | {"denoise": denoise})
         console.print(f"numbers: {json}", soft_wrap=True)
+
+
+def _row_name(method: str, evidence: str, denoiser: str | None) -> str:
+    return "+".join([method, *([evidence] if evidence != "pair" else []), *(["denoising"] if denoiser else [])])
 
 
 def _refuse_seen(opened: "Sequence[LandmarkDataset]", seen: Iterable[str], what: str) -> None:

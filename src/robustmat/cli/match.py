@@ -9,6 +9,7 @@ import typer
 
 from robustmat.cli.checks import choose_device, output_file, output_folder, output_picture, output_video
 from robustmat.cli.console import make_console, say
+from robustmat.cli.denoise import Denoise
 
 if TYPE_CHECKING:
     from robustmat.landmarks.sequences import FrameSequence
@@ -73,6 +74,7 @@ def match(
         bool,
         typer.Option("--no-detector", rich_help_panel=LANDMARKS, help="Refuse images without boxes and masks."),
     ] = False,
+    denoise: Denoise = None,
     camera: Annotated[
         str | None,
         typer.Option(
@@ -228,15 +230,17 @@ def match(
     if b is not None:
         decision["motion"] = read_motion(motion) if motion else None
         frames = (
-            read_frame(a, boxes_a, masks_a, camera, detector=finder),
-            read_frame(b, boxes_b, masks_b, camera, detector=finder),
+            read_frame(a, boxes_a, masks_a, camera, detector=finder, denoiser=denoise),
+            read_frame(b, boxes_b, masks_b, camera, detector=finder, denoiser=denoise),
         )
         matcher = load(checkpoint, **options)
         if precision is not None:
             decision["min_probability"] = matcher.min_probability_for(precision)
         _match_two(frames, matcher, decision, json, picture)
     else:
-        sequence = read_sequence(a, boxes, masks, camera, every=every, image_topic=image_topic, detector=finder)
+        sequence = read_sequence(
+            a, boxes, masks, camera, every=every, image_topic=image_topic, detector=finder, denoiser=denoise
+        )
         matcher = load(checkpoint, **options)
         if precision is not None:
             decision["min_probability"] = matcher.min_probability_for(precision)

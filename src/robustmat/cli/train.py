@@ -13,9 +13,15 @@ from robustmat.cli.console import make_console, progress_bars
 def train(
     config: Annotated[
         str,
-        typer.Argument(help="`street`, `paper`, another method such as `hardnet`, or a TOML file.", show_default=False),
+        typer.Argument(
+            help="`street`, `paper`, another method such as `hardnet`, the denoiser `sgn`, or a TOML file.",
+            show_default=False,
+        ),
     ],
-    data: Annotated[list[Path], typer.Option(help="A data set made by `prepare`; repeat for several.")],
+    data: Annotated[
+        list[Path],
+        typer.Option(help="A data set made by `prepare`, or for `sgn` a folder of images; repeat for several."),
+    ],
     out: Annotated[
         Path, typer.Option(callback=output_folder, help="The run's folder; `best/` in it is the checkpoint.")
     ],
@@ -42,20 +48,22 @@ def train(
         int | None, typer.Option(min=1, max=1024, help="CPU threads; 1 makes runs repeat to the byte.")
     ] = None,
 ) -> None:
-    """Train a model; progress, validation ROC AUC and TensorBoard curves on the way.
+    """Train a model; progress, validation ROC AUC (PSNR of a denoiser) and TensorBoard curves on the way.
 
     Without --val the last of several data sets is held out, or the last third of a single one; a data set given
     as both --data and --val is split the same way.
 
         robustmat train street --data D0013 --val D0002 --out runs/mine
+        robustmat train sgn --data towns/images --out runs/sgn
     """
     need("torch", "lightning", "tensorboard", purpose="training")
     import torch
 
-    from robustmat.checkpoints.store import load_checkpoint
+    from robustmat.checkpoints.store import Provenance, load_checkpoint
     from robustmat.dataset.store import open_dataset
+    from robustmat.denoising.registry import TRAINABLE
     from robustmat.errors import ConfigError
-    from robustmat.training.config import load_training_config
+    from robustmat.training.config import load_training_config, read_training_values
     from robustmat.training.run import train as run
 
     if ":" in device:
@@ -63,8 +71,25 @@ def train(
     if threads:
         torch.set_num_threads(threads)
     given = {"seed": seed, "steps": steps, "variant": variant}
-    settings = load_training_config(config, {key: value for key, value in given.items() if value is not None})
-    console = make_console()
+    changes = {key: value for key, value in given.items() if value is not None}
+    console, command = make_console(), " ".join(["robustmat", *sys.argv[1:]])
+    if read_training_values(config)["method"] in TRAINABLE:
+        from robustmat.training.denoising import load_denoiser_config, open_pictures, train_denoiser
+
+        best = train_denoiser(
+            load_denoiser_config(config, changes),
+            [open_pictures(path) for path in data],
+            [open_pictures(path) for path in val or []],
+            out,
+            start=start,
+            resume=resume,
+            provenance=Provenance(licence=licence, terms=terms, command=command),
+            device=device,
+            progress=progress_bars(console),
+        )
+        console.print(f"best checkpoint: {best}; denoise with it: robustmat denoise IMAGE --denoiser {best} --out FILE")
+        return
+    settings = load_training_config(config, changes)
     best = run(
         settings,
         [open_dataset(path) for path in data],
@@ -74,7 +99,7 @@ def train(
         resume=resume,
         licence=licence,
         terms=terms,
-        command=" ".join(["robustmat", *sys.argv[1:]]),
+        command=command,
         device=device,
         progress=progress_bars(console),
     )

@@ -23,7 +23,7 @@ MIDDLE, SCALE = 127.5, 127.5  # grey levels; what is subtracted and divided by
 class SgnConfig(Config):
     """Channels of each scale, from the full image down: each but the first a multiple of four, as it is shuffled up."""
 
-    widths: tuple[PositiveInt, ...] = Field(default=(16, 32, 48, 64), min_length=2, max_length=5)
+    widths: tuple[PositiveInt, ...] = Field(default=(8, 24, 48, 64), min_length=2, max_length=5)
     blocks: tuple[PositiveInt, ...] = (1, 1, 1, 2)  # residual blocks of each scale
 
     @property

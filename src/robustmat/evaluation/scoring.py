@@ -94,13 +94,13 @@ def score_pairs(
     landmark_a: Indices,
     landmark_b: Indices,
 ) -> Array:
-    """The score of every drawn landmark pair [N]; each frame pair's score matrix is computed once."""
+    """The score of every drawn landmark pair [N]; each frame pair is scored once."""
     scores = np.zeros(len(views))
     rows_of: dict[tuple[View, View], list[int]] = {}
     for row, view in enumerate(views):
         rows_of.setdefault(view, []).append(row)
     for (a, b), rows in rows_of.items():
-        scores[rows] = matcher.score(memory[a], memory[b])[landmark_a[rows], landmark_b[rows]]
+        scores[rows] = matcher.score_some(memory[a], memory[b], landmark_a[rows], landmark_b[rows])
     return scores
 
 

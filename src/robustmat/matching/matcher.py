@@ -47,6 +47,12 @@ class Matcher(ABC):
     def score(self, a: EmbeddedFrame, b: EmbeddedFrame) -> Array:
         """The score of every landmark of `a` with every one of `b`, higher is likelier: [A, B]."""
 
+    def score_some(
+        self, a: EmbeddedFrame, b: EmbeddedFrame, rows: NDArray[np.int64], columns: NDArray[np.int64]
+    ) -> Array:
+        """The scores of some pairs alone [P]; cheaper than those of all where it is comparing that costs."""
+        return np.asarray(self.score(a, b)[rows, columns])
+
     def match(
         self,
         a: Frame | EmbeddedFrame,

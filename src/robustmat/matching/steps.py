@@ -9,6 +9,7 @@ A method with a step is written `hardnet+competition`. The steps' few numbers ar
 """
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import log_softmax
 
 from robustmat.config import Config
@@ -80,6 +81,21 @@ class SteppedMatcher(Matcher):
             around = (neighborhoods([mark.box for mark in frame.landmarks], NUM_NEIGHBORS, False) for frame in (a, b))
             return with_neighbors(score, *around)
         return compete(self.config.scale * score + self.config.prior_scale * prior, self.config.alone)
+
+    def score_some(
+        self, a: EmbeddedFrame, b: EmbeddedFrame, rows: NDArray[np.int64], columns: NDArray[np.int64]
+    ) -> Array:
+        if self.step != "neighbors":
+            return super().score_some(a, b, rows, columns)
+        # Only these pairs and their neighbours' are asked for; the rest of the matrix is not looked at.
+        around = [neighborhoods([mark.box for mark in frame.landmarks], NUM_NEIGHBORS, False) for frame in (a, b)]
+        beside = [graph.index[chosen].reshape(-1) for graph, chosen in zip(around, (rows, columns), strict=True)]
+        wanted = np.zeros((len(a.landmarks), len(b.landmarks)), np.bool_)
+        wanted[rows, columns] = True
+        wanted[beside[0], beside[1]] = True
+        score = np.zeros(wanted.shape)
+        score[wanted] = self.inner.score_some(a, b, *np.nonzero(wanted))
+        return np.asarray(with_neighbors(score, *around)[rows, columns])
 
 
 def with_neighbors(score: Array, a: Neighborhoods, b: Neighborhoods) -> Array:

@@ -67,13 +67,17 @@ class Method:
         label: what tables call it.
         trainable: how it learns; None for a method that needs no training.
         matcher: makes the matcher of a method that needs no training.
-        in_paper: it is one of the rivals that the paper compares with.
+        in_paper: it is one of the patch matchers that the paper compares with.
+        steps: what can be put on top of a matcher that needs no training and no fitting.
+        fetched: it needs weights that do not come with any package; its error says where from.
     """
 
     label: str
     trainable: Trainable | None = None
     matcher: Callable[[], Matcher] | None = None
     in_paper: bool = False
+    steps: tuple[str, ...] = ()
+    fetched: bool = False
 
     @property
     def learning(self) -> Trainable:
@@ -136,7 +140,7 @@ def split_name(name: str, evidence: str | None = None) -> tuple[str, str | None]
     if plus and evidence not in (None, step):
         raise ConfigError(f"evidence '{evidence}' does not go with '{name}': say it once")
     step = step or evidence or ""
-    known = ("pair",) if found.trainable is None else (*found.trainable.evidence, *found.trainable.steps)
+    known = ("pair", *found.steps) if found.trainable is None else (*found.trainable.evidence, *found.trainable.steps)
     if (plus or evidence) and step not in known:
         raise ConfigError(f"{method} cannot score by evidence '{step}' ({nearest(step, list(known))})")
     return method, step or None

@@ -18,14 +18,23 @@ from robustmat.types import Array, Frame
 
 
 class KeypointsInBoxes(Matcher):
-    name = fingerprint = "keypoints-in-boxes"
+    """Args:
+    kind: of keypoints, one of `features.keypoints.DETECTORS`.
+    """
+
     decision = Decision(threshold=0.5, match_threshold=0.5)  # one vote is enough
+
+    def __init__(self, kind: str = "sift") -> None:
+        self.kind = kind
+        self.name = self.fingerprint = "keypoints-in-boxes" if kind == "sift" else f"{kind}-in-boxes"
 
     def embed(self, frame: Frame) -> EmbeddedFrame:
         pixels = checked_pixels(frame)
         height, width = pixels.shape[:2]
         camera = np.array([*focal_and_center(frame.camera, width, height), width, height])
-        arrays = {VIEW + name: array for name, array in {"camera": camera, **detect_keypoints(pixels)}.items()}
+        arrays = {
+            VIEW + name: array for name, array in {"camera": camera, **detect_keypoints(pixels, self.kind)}.items()
+        }
         return EmbeddedFrame(frame.landmarks, arrays, self.fingerprint, frame.name, frame)
 
     def score(self, a: EmbeddedFrame, b: EmbeddedFrame) -> Array:

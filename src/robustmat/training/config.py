@@ -15,6 +15,7 @@ from pydantic import (
 )
 
 from robustmat.config import Config, merged, nearest, parse, read_toml
+from robustmat.denoising.registry import TRAINABLE
 from robustmat.errors import ConfigError
 from robustmat.methods import Trainable, find_method, method_names
 from robustmat.perturb import parse as parse_perturbation
@@ -76,10 +77,8 @@ def load_training_config(name: str | Path, changes: dict[str, Any] | None = None
     of its ablations; `[model]` changes single keys of the network, `[objective]` of the losses; all else are the run's
     own keys. What is not said is as the method has it.
     """
-    values = merged(_read(name), changes or {})
-    method = values.pop("method", "robustmat")
-    if not isinstance(method, str):
-        raise ConfigError(f"{name}: method must be a name, found {method!r}")
+    values = merged(read_training_values(name), changes or {})
+    method = values.pop("method")
     learning = find_method(method).learning
     values = merged(dict(learning.run), values)
     model = _model_values(learning, method, values.pop("preset", None), values.pop("variant", None))
@@ -94,14 +93,23 @@ def load_training_config(name: str | Path, changes: dict[str, Any] | None = None
     return parse(TrainingConfig, {**values, "method": method, **parts}, str(name))
 
 
+def read_training_values(name: str | Path) -> dict[str, Any]:
+    """What a configuration says before it is checked; `method`, a matcher's or a denoiser's name, is always there."""
+    values = {"method": "robustmat", **_read(name)}
+    if not isinstance(values["method"], str):
+        raise ConfigError(f"{name}: method must be a name, found {values['method']!r}")
+    return values
+
+
 def _read(name: str | Path) -> dict[str, Any]:
     path = Path(name)
+    known = (*method_names(), *TRAINABLE)
     if str(name) in PRESETS:
         path = Path(str(resources.files(__package__))) / "presets" / f"{name}.toml"
     elif not path.is_file():
-        if str(name) in method_names():
+        if str(name) in known:
             return {"method": str(name)}
-        hint = nearest(str(name), [*PRESETS, *method_names()])
+        hint = nearest(str(name), [*PRESETS, *known])
         raise ConfigError(f"no training configuration '{name}': neither a TOML file nor a name ({hint})")
     return read_toml(path)
 

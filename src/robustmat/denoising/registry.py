@@ -1,0 +1,33 @@
+"""The denoisers by name. A checkpoint's folder is as good as a name."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from robustmat.config import nearest
+from robustmat.denoising.protocol import Denoiser
+from robustmat.denoising.weights import find_denoiser
+from robustmat.errors import ConfigError
+
+DEFAULT_DENOISER = "nlm"
+TRAINABLE = ("sgn",)
+
+
+def _nlm() -> Denoiser:
+    from robustmat.denoising.nlm import NonLocalMeans
+
+    return NonLocalMeans()
+
+
+DENOISERS: dict[str, Callable[[], Denoiser]] = {"nlm": _nlm}
+
+
+def load_denoiser(denoiser: str | Path = DEFAULT_DENOISER) -> Denoiser:
+    """A denoiser by its name in `DENOISERS`, or by the folder of a checkpoint or of its training run."""
+    if str(denoiser) in DENOISERS:
+        return DENOISERS[str(denoiser)]()
+    if Path(denoiser).exists():
+        from robustmat.denoising.runtime import SgnDenoiser
+
+        return SgnDenoiser(find_denoiser(denoiser))
+    hint = nearest(str(denoiser), list(DENOISERS))
+    raise ConfigError(f"unknown denoiser '{denoiser}' ({hint}), and no such folder")

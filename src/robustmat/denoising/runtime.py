@@ -1,0 +1,60 @@
+"""SGN at work: onnxruntime and numpy; torch is neither needed nor imported."""
+
+import hashlib
+from pathlib import Path
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from robustmat.denoising.weights import EXPORTED, WEIGHTS, read_header
+from robustmat.errors import InputError, WeightsError
+from robustmat.types import Image
+
+STRIP_PIXELS = 1_300_000  # a larger image goes through in strips, so that memory stays flat
+
+
+class SgnDenoiser:
+    """A folder with `model.onnx` and `model.json`, as a denoiser.
+
+    Args:
+        strip_pixels: images with more pixels are denoised strip by strip, to the same result.
+    """
+
+    def __init__(self, folder: Path | str, *, strip_pixels: int = STRIP_PIXELS) -> None:
+        import onnxruntime
+
+        self.folder, self.strip_pixels = Path(folder), strip_pixels
+        header = read_header(self.folder)
+        self.name, self.cell, self.reach = header.method, header.cell, header.reach
+        path = self.folder / EXPORTED
+        if not path.is_file():
+            raise WeightsError(f"{self.folder} has no {EXPORTED}: its training was not finished (--resume)")
+        self.fingerprint = f"{self.name}-{hashlib.sha256((self.folder / WEIGHTS).read_bytes()).hexdigest()[:12]}"
+        self._session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+
+    def denoise(self, image: Image) -> Image:
+        if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8 or image.size == 0:
+            raise InputError(f"an image must be uint8 [height, width, 3], found {image.dtype} {image.shape}")
+        height, width = image.shape[:2]
+        padded = cv2.copyMakeBorder(image, 0, -height % self.cell, 0, -width % self.cell, cv2.BORDER_REPLICATE)
+        found = self.denoise_exactly(np.asarray(padded, np.uint8))[:height, :width]
+        if (image == image[:, :, :1]).all():  # grey stays grey
+            found = np.repeat(found.mean(axis=2, keepdims=True), 3, axis=2)
+        return np.rint(np.clip(found, 0, 255)).astype(np.uint8)
+
+    def denoise_exactly(self, image: Image) -> NDArray[np.float32]:
+        """[H, W, 3], neither clipped nor rounded, of an image of whole cells.
+
+        Each strip is shown with all around it that counts for its pixels.
+        """
+        height, width = image.shape[:2]
+        rows = max(self.cell, self.strip_pixels // width // self.cell * self.cell)
+        margin = -(-self.reach // self.cell) * self.cell
+        parts = []
+        for top in range(0, height, rows):
+            first, last = max(0, top - margin), min(height, top + rows + margin)
+            shown = np.ascontiguousarray(image[first:last])
+            found = self._session.run(None, {"image": shown[None]})[0][0]
+            parts.append(found[top - first : top - first + rows])
+        return np.concatenate(parts)

@@ -1,0 +1,156 @@
+"""Denoising: frames become cleaner, keep their shape, and every matcher and verb can be shown them."""
+
+import json
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from robustmat.checkpoints.load import load
+from robustmat.cli.denoise import DEFAULT, _is_value
+from robustmat.denoising.crops import draw_crops, perturbed_copies
+from robustmat.denoising.frames import DenoisedMatcher, Remembering
+from robustmat.denoising.measure import draw_sheet, measure_denoisers
+from robustmat.denoising.registry import DEFAULT_DENOISER, DENOISERS, load_denoiser
+from robustmat.errors import ConfigError, InputError, WeightsError
+from robustmat.perturb import parse, perturb_image, psnr
+from robustmat.pipeline import read_frame
+from robustmat.sources.images import write_image
+from robustmat.types import Frame, Image, Landmark
+
+
+def street(height: int = 96, width: int = 160, seed: int = 3) -> Image:
+    """Flat areas and edges: what frames are made of, small."""
+    rng = np.random.default_rng(seed)
+    canvas = np.full((height, width, 3), 140, np.uint8)
+    for _ in range(14):
+        x, y = int(rng.integers(width)), int(rng.integers(height))
+        corner = (x + int(rng.integers(10, 60)), y + int(rng.integers(10, 60)))
+        cv2.rectangle(canvas, (x, y), corner, rng.integers(20, 235, 3).tolist(), -1)
+    return canvas
+
+
+def noisy(image: Image, name: str = "awgn:16") -> Image:
+    return perturb_image(image, parse(name), 0, "frame")
+
+
+@pytest.mark.parametrize("name", DENOISERS)
+def test_noise_is_taken_off(name: str) -> None:
+    clean = street()
+    shown = noisy(clean)
+    kept = shown.copy()
+    assert psnr(clean, load_denoiser(name).denoise(shown)) > psnr(clean, shown) + 4
+    assert (shown == kept).all()  # the input is not changed
+
+
+@pytest.mark.parametrize("name", DENOISERS)
+@pytest.mark.parametrize(("height", "width"), [(61, 83), (8, 8), (5, 40), (1, 1)])
+def test_any_size_comes_back_as_it_was(name: str, height: int, width: int) -> None:
+    image = np.random.default_rng(0).integers(0, 256, (height, width, 3), np.uint8)
+    found = load_denoiser(name).denoise(image)
+    assert (found.shape, found.dtype) == (image.shape, np.uint8)
+
+
+@pytest.mark.parametrize("name", DENOISERS)
+def test_grey_frames_stay_grey_and_become_cleaner(name: str) -> None:
+    clean = np.repeat(street()[:, :, :1], 3, axis=2)
+    shown = np.repeat(noisy(clean)[:, :, :1], 3, axis=2)  # a grey camera's noise is the same in all channels
+    found = load_denoiser(name).denoise(shown)
+    assert (found == found[:, :, :1]).all()
+    assert psnr(clean, found) > psnr(clean, shown) + 3
+
+
+def test_the_default_is_registered_and_a_wrong_name_is_answered_with_the_nearest(tmp_path: Path) -> None:
+    assert DEFAULT == DEFAULT_DENOISER
+    assert DEFAULT in DENOISERS
+    with pytest.raises(ConfigError, match=r"unknown denoiser 'nml' \(did you mean 'nlm'"):
+        load_denoiser("nml")
+    with pytest.raises(WeightsError, match="no denoiser in"):
+        load_denoiser(tmp_path)
+
+
+def test_a_denoised_matcher_sees_denoised_pixels_and_refuses_frames_with_their_noise() -> None:
+    marks = [Landmark((10.0, 10.0, 60.0, 60.0), "pole"), Landmark((90.0, 20.0, 140.0, 80.0), "pole")]
+    frame = Frame.from_array(noisy(street()), marks, name="a")
+    plain, denoiser = load("cross-correlation"), Remembering(load_denoiser("nlm"))
+    matcher = DenoisedMatcher(plain, denoiser)
+    wanted = plain.embed(frame.with_image(load_denoiser("nlm").denoise(frame.image)))
+    found = matcher.embed(frame)
+    for name, array in wanted.arrays.items():
+        np.testing.assert_array_equal(found.arrays[name], array)
+    np.testing.assert_array_equal(matcher.score(found, found), plain.score(wanted, wanted))
+    with pytest.raises(InputError, match="embedded by another model"):
+        matcher.match(plain.embed(frame), found)
+
+
+def test_a_remembering_denoiser_works_once_for_the_same_image() -> None:
+    class Counting:
+        name = fingerprint = "counting"
+        calls = 0
+
+        def denoise(self, image: Image) -> Image:
+            self.calls += 1
+            return image
+
+    counting = Counting()
+    denoiser = Remembering(counting)
+    for image in (street(), street(), street(seed=4)):
+        denoiser.denoise(image)
+    assert counting.calls == 2
+
+
+def test_read_frame_denoises_before_the_detector_looks() -> None:
+    class Detector:
+        name = "curious"
+
+        def detect(self, frame: Frame) -> tuple[Landmark, ...]:
+            self.saw = frame.image
+            return (Landmark((1.0, 1.0, 9.0, 9.0), "pole"),)
+
+    detector, shown = Detector(), noisy(street())
+    frame = read_frame(shown, detector=detector, denoiser="nlm")
+    np.testing.assert_array_equal(detector.saw, frame.image)
+    assert psnr(street(), frame.image) > psnr(street(), shown) + 4
+
+
+def test_crops_repeat_by_seed_fit_their_clean_side_and_some_are_grey() -> None:
+    frames = [Frame.from_array(street(seed=seed), name=str(seed)) for seed in range(4)]
+    bank = perturbed_copies(frames, ["clean"], (12.0, 20.0), 2, seed=0)
+    noise = [psnr(clean, copy) for clean, copies in zip(bank.clean, bank.noisy, strict=True) for copy in copies]
+    assert [one == float("inf") for one in noise] == [True, False] * 4
+    assert all(11.5 < one < 20.5 for one in noise[1::2])
+    first, again = (draw_crops(bank, 20, 32, 0.5, np.random.default_rng(1)) for _ in range(2))
+    np.testing.assert_array_equal(first[0], again[0])
+    shown, clean = first
+    assert shown.shape == clean.shape == (20, 3, 32, 32)
+    grey = (shown == shown[:, :1]).all(axis=(1, 2, 3))
+    assert 3 < grey.sum() < 17
+    untouched = (shown == clean).all(axis=(1, 2, 3))
+    assert 3 < untouched.sum() < 17  # clean copies, crop on crop
+
+
+def test_the_option_takes_what_follows_only_if_it_names_a_denoiser(tmp_path: Path) -> None:
+    (tmp_path / "a.png").touch()
+    (tmp_path / "mine").mkdir()
+    assert not _is_value(str(tmp_path / "a.png"))  # match --denoise a.png b.png
+    assert not _is_value(str(tmp_path / "mine"))
+    assert not _is_value("--json")
+    assert _is_value("nlm")
+    assert _is_value("nml")  # to be refused by name
+    (tmp_path / "mine" / "model.json").touch()
+    assert _is_value(str(tmp_path / "mine"))
+
+
+def test_measuring_tells_psnr_before_and_after_and_draws_it(tmp_path: Path) -> None:
+    frames, kinds = [Frame.from_array(street(), name="a")], [parse("awgn:16"), parse("awgn:13")]
+    gains = measure_denoisers([load_denoiser("nlm")], frames, kinds)
+    assert [gain.perturbation for gain in gains] == ["awgn:16", "awgn:13"]
+    for gain, wanted in zip(gains, (16, 13), strict=True):
+        assert gain.before == pytest.approx(wanted, abs=0.1)
+        assert gain.after == pytest.approx(gain.before + gain.gain)
+        assert gain.gain == pytest.approx(gain.least_gain)  # one frame
+        assert json.loads(json.dumps(gain.to_json()))["gain"] > 4
+    sheet = draw_sheet([load_denoiser("nlm")], frames[0].image, kinds, 0, "a")
+    write_image(tmp_path / "sheet.png", sheet)
+    assert sheet.shape[1] > 3 * 160
