@@ -17,6 +17,7 @@ root_doc = "docs/index"
 include_patterns = [
     "docs/*.md",
     "docs/*.rst",
+    "docs/recipes/*.md",
     "docs/reference/*.rst",
     "results/*.md",
     "CHANGELOG.md",

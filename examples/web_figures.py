@@ -14,11 +14,11 @@ from typing import Any
 
 import PIL.Image
 from playwright.sync_api import sync_playwright
+from tour_figures import small
 
 from robustmat.files import replacing
 
 DESKTOP, PHONE = (1440, 900), (390, 844)
-LARGEST = 145_000  # bytes
 
 
 def main(address: str, folder: Path) -> None:
@@ -53,15 +53,6 @@ def snow(page: Any) -> None:
 def why(page: Any) -> None:
     page.click("#table tbody tr >> nth=2 >> button")
     page.locator(".why").wait_for()
-
-
-def small(picture: PIL.Image.Image) -> bytes:
-    for quality in range(90, 30, -3):
-        buffer = io.BytesIO()
-        picture.save(buffer, "jpeg", quality=quality, optimize=True, progressive=True)
-        if buffer.tell() <= LARGEST:
-            break
-    return buffer.getvalue()
 
 
 if __name__ == "__main__":

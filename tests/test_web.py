@@ -195,6 +195,13 @@ def test_pixels_of_one_point_lie_on_each_other_s_epipolar_lines() -> None:
     assert np.abs(distance).max() < 1e-8
 
 
+def test_numbers_of_one_kind_of_evidence_are_told_together_and_singly() -> None:
+    told = explaining.by_kind([("pair", 1.0), ("scene", 2.0), ("scene_length", -0.5), ("base rate", -3.0)])
+    assert {kind["name"]: kind["log_odds"] for kind in told} == {"pair": 1.0, "scene": 1.5, "base rate": -3.0}
+    assert [part["name"] for part in told[1]["parts"]] == ["scene", "scene_length"]
+    assert "parts" not in told[0]
+
+
 def test_a_runner_up_is_said_to_lose_by_what_it_lacks() -> None:
     def pair(b: int, **parts: float) -> dict[str, Any]:
         listed = [{"name": name, "log_odds": value} for name, value in parts.items()]

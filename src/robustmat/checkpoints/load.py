@@ -47,7 +47,7 @@ def load(
     """
     if runtime not in RUNTIMES:
         raise ConfigError(f"unknown runtime '{runtime}' ({nearest(runtime, list(RUNTIMES))})")
-    if str(name) in method_names() and not Path(name).is_dir():
+    if needs_no_training(name):
         return untrained_matcher(str(name), evidence, same_category=same_category)
     if is_export(name):
         if runtime == "torch":
@@ -65,6 +65,11 @@ def load(
             "is installed and give DIR, or install torch: pip install 'robustmat[torch]'"
         )
     return _exported(folder / EXPORTED, runtime, device, evidence, same_category)
+
+
+def needs_no_training(name: str | Path) -> bool:
+    """Whether a name that `load` takes is that of a method, and not of a checkpoint; nothing is imported."""
+    return str(name) in method_names() and not Path(name).is_dir()
 
 
 def load_on(name: str | Path, device: str) -> Checkpoint:
@@ -143,7 +148,7 @@ def untrained_matcher(name: str, evidence: str | None = None, *, same_category: 
 
 def describe_source(name: str | Path) -> tuple[str, Provenance]:
     """The method behind a name that `load` takes, and where its weights come from."""
-    if str(name) in method_names() and not Path(name).is_dir():
+    if needs_no_training(name):
         return str(name), Provenance()
     header: CheckpointHeader = read_header(find_checkpoint(name))
     return header.method, header.provenance

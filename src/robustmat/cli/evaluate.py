@@ -60,7 +60,7 @@ def evaluate(
     allow_seen: Annotated[bool, typer.Option("--allow-seen", help="Evaluate even on drives of the training.")] = False,
 ) -> None:
     """Evaluate a matcher: landmark pairs as in the paper, and whole frame pairs as a user sees them."""
-    from robustmat.checkpoints.load import describe_source, load
+    from robustmat.checkpoints.load import describe_source, load, needs_no_training
     from robustmat.checkpoints.store import find_checkpoint
     from robustmat.dataset.store import open_dataset
     from robustmat.dataset.truth import read_truth
@@ -100,7 +100,7 @@ def evaluate(
         negatives,
         seed,
         perturbed_frames=perturb_side,
-        examples=read_examples(find_checkpoint(source if find_method(found).trainable else "street")),
+        examples=read_examples(find_checkpoint("street" if needs_no_training(source) else source)),
         progress=progress,
     )
     report, predicted = run(

@@ -95,8 +95,16 @@ def _example(name: str) -> str:
     return f"{name}:16" if name in {"awgn", "paper"} else f"{name}:3"
 
 
-def perturb_image(image: Image, perturbation: Perturbation, seed: int, key: str) -> Image:
-    """A perturbed copy of an RGB image; `key` names the frame, so that each frame has its own weather."""
+def perturb_image(image: Image, perturbation: Perturbation | str, seed: int = 0, key: str = "frame") -> Image:
+    """A perturbed copy of an RGB image.
+
+    Args:
+        perturbation: such as `"snow:3"` or `"paper:16"`; `robustmat perturb --help` lists them.
+        seed: the same seed, the same weather.
+        key: names the frame, so that each frame of a drive has its own weather.
+    """
+    if isinstance(perturbation, str):
+        perturbation = parse(perturbation)
     if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8:
         raise InputError(f"an image must be uint8 [height, width, 3], found {image.dtype} {image.shape}")
     if min(image.shape[:2]) < SMALLEST_SIDE:

@@ -73,7 +73,7 @@ def explain(
             "b": column,
             "log_odds": total,
             "probability": float(1 / (1 + np.exp(-total))),
-            "contributions": [{"name": kind, "log_odds": float(value)} for kind, value in parts],
+            "contributions": by_kind(parts),
         }
 
     chosen = told(i, j)
@@ -87,6 +87,18 @@ def explain(
         "checkpoint": matcher.name,
         "evidence": matcher.evidence,
     }
+
+
+def by_kind(parts: Parts) -> list[dict[str, Any]]:
+    """One entry for each kind of evidence; where several numbers make it up (`scene_length`), they are listed in it."""
+    kinds: dict[str, Parts] = {}
+    for name, value in parts:
+        kinds.setdefault(name.split("_")[0], []).append((name, value))
+    return [
+        {"name": kind, "log_odds": float(sum(value for _, value in inner))}
+        | ({"parts": [{"name": name, "log_odds": float(value)} for name, value in inner]} if len(inner) > 1 else {})
+        for kind, inner in kinds.items()
+    ]
 
 
 def _embedded(matcher: Matcher, frame: Any, still_wanted: StillWanted) -> EmbeddedFrame:

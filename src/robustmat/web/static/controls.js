@@ -7,6 +7,7 @@ import { SIDES, announce, change, decibels, listen, state, title } from "./state
 export function makeControls() {
   listen(["server"], showServer);
   listen(["model"], showEvidence);
+  listen(["image"], showSample);
   find("least").addEventListener("input", (event) => {
     find("least-value").textContent = fixed(Number(event.target.value));
     change({ least: Number(event.target.value) });
@@ -54,8 +55,14 @@ function showEvidence() {
   change({ evidence: last });
 }
 
+// A sample's button is pressed as long as both of its frames are there.
+function showSample() {
+  for (const button of find("samples").children) {
+    button.setAttribute("aria-pressed", SIDES.every((side) => state.frames[side]?.name === `${button.dataset.sample}-${side}.jpg`));
+  }
+}
+
 export async function openSample(sample) {
-  for (const button of find("samples").children) button.setAttribute("aria-pressed", button.dataset.sample === sample.name);
   try {
     const loaded = await Promise.all(SIDES.map(async (side) => {
       const [image, boxes] = await Promise.all(["jpg", "json"].map((kind) => fetch(`samples/${sample.name}-${side}.${kind}`)));

@@ -49,7 +49,7 @@ function showTable(openWhy) {
     });
     const why = make("button", { type: "button", "aria-label": `Why match ${match.number}`, onclick: () => openWhy(match) }, "Why");
     return warmed(make("tr", {}, make("th", { scope: "row" }, String(match.number)), make("td", {}, categoryOf(match)), make("td", {}, `A${match.a}`), make("td", {}, `B${match.b}`),
-      make("td", {}, make("span", { class: "meter", "aria-hidden": "true" }, bar), fixed(match.probability)), make("td", {}, ...chips), make("td", {}, why)), match);
+      make("td", {}, make("span", { class: "meter", "aria-hidden": "true" }, bar), fixed(match.probability)), make("td", { class: "by" }, ...chips), make("td", {}, why)), match);
   });
   const body = find("table").tBodies[0];
   if (rows.length) return body.replaceChildren(...rows);

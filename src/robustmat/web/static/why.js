@@ -6,6 +6,17 @@ import { imageOf } from "./frame.js";
 import { framesForm } from "./matching.js";
 import { SIDES, allMatches, change, color, key, listen, state, title } from "./state.js";
 
+// What each kind of evidence looks at, in a few words.
+const WORDS = {
+  pair: "the two landmarks and their neighbours",
+  frames: "their look against all others",
+  placement: "where the boxes stand",
+  motion: "one camera motion that fits all landmarks",
+  scene: "keypoints of the whole frames",
+  "base rate": "most candidates do not match",
+  competition: "others want the same partner",
+};
+
 let running = null;
 
 export function makeWhy() {
@@ -65,23 +76,29 @@ function page(told) {
   });
   return make("div", { class: "why" },
     make("div", {}, make("section", { class: "card" }, make("h3", {}, "Both patches"), close), make("section", { class: "card" }, make("h3", {}, "Their neighbourhoods"), around)),
-    make("div", {}, make("section", { class: "card" }, make("h3", {}, `${nameOf("a", pair.a)} with ${nameOf("b", pair.b)}`), verdict, bars(pair, told)),
+    make("div", {}, make("section", { class: "card" }, make("h3", {}, `${nameOf("a", pair.a)} with ${nameOf("b", pair.b)}`), verdict, bars(pair, told), ...inside(pair, told)),
       make("section", { class: "card" }, make("h3", {}, "Runners-up"), ...(rivals.length ? rivals : [make("p", {}, "There is no other candidate of this category.")]))));
 }
 
 // Each kind of evidence as a bar from the middle, left for less, right for more, and the sum below.
-function bars(one, told) {
+function bars(one, told, total = "log odds", kind = "") {
   const everything = [told.pair, ...told.rivals].flatMap((pair) => [pair.log_odds, ...pair.contributions.map((part) => part.log_odds)]);
   const most = Math.max(1, ...everything.map(Math.abs));
-  const row = (name, value, kind) => {
+  const row = (name, value, shape) => {
     const bar = make("i", { class: value < 0 ? "minus" : "plus" });
     const share = (50 * Math.abs(value)) / most;
     bar.style.width = `${share}%`;
     bar.style.left = `${value < 0 ? 50 - share : 50}%`;
-    return make("tr", { class: kind }, make("th", { scope: "row" }, name), make("td", { class: "track", "aria-hidden": "true" }, make("div", {}, bar)), make("td", {}, signed(value)));
+    return make("tr", { class: shape }, make("th", { scope: "row" }, name, ...(WORDS[name] && one === told.pair && !shape ? [make("small", {}, WORDS[name])] : [])), make("td", { class: "track", "aria-hidden": "true" }, make("div", {}, bar)), make("td", {}, signed(value)));
   };
   return make("table", { class: "bars" }, make("caption", { class: "unseen" }, "Contributions to the log odds"),
-    make("tbody", {}, ...one.contributions.map((part) => row(part.name, part.log_odds, "")), row("log odds", one.log_odds, "sum")));
+    make("tbody", {}, ...one.contributions.map((part) => row(part.name.replaceAll("_", " "), part.log_odds, kind)), row(total, one.log_odds, "sum")));
+}
+
+// The numbers that a kind of evidence is made of, for those who want to know.
+function inside(one, told) {
+  return one.contributions.filter((kind) => kind.parts).map((kind) => make("details", {}, make("summary", {}, `The ${kind.parts.length} numbers behind ${kind.name}`),
+    bars({ contributions: kind.parts, log_odds: kind.log_odds }, told, kind.name, "part")));
 }
 
 // The surroundings of a landmark with its neighbourhood graph.
