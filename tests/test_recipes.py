@@ -18,7 +18,7 @@ from web_for_tests import SAMPLES
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 RECIPES = [DOCS / "tour.md", *sorted(path for path in (DOCS / "recipes").glob("*.md") if path.name != "README.md")]
-QUICK = ("boxes", "photographs")
+QUICK = ("boxes",)
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ELSEWHERE = ("pip", "git", "make", ".", "cp")
 WRITES = ("--json", "--picture", "--out", "--video", "--pictures")
