@@ -22,7 +22,8 @@ from robustmat.methods.matchnet import MatchNet
 from robustmat.tables import reproduce as module
 from robustmat.tables import values as tables_values
 from robustmat.tables.budget import steps_within
-from robustmat.tables.definitions import TABLES, Row, Training, choose_rows, choose_table, make_row
+from robustmat.tables.definitions import TABLES, Row, Training, choose_rows, choose_table, make_row, with_denoising
+from robustmat.tables.labels import row_label
 from robustmat.tables.make import EXTRAS, write_table
 from robustmat.tables.paper import PAPER, paper_figures
 from robustmat.tables.plan import (
@@ -198,6 +199,9 @@ def test_a_budget_becomes_steps_that_fit(streets: list[LandmarkDataset]) -> None
 @pytest.mark.parametrize("name", TABLES)
 def test_every_row_of_every_table_can_be_configured(name: str) -> None:
     for row in TABLES[name].rows:
+        if not row.training.needed:
+            assert row.evidence in ("pair", *find_method(row.training.config).steps)
+            continue
         config = load_config(row.training, 1, 10)
         assert config.steps == 10
         assert config.seed == 1
@@ -212,7 +216,7 @@ def test_tables_have_the_papers_figures_beside_their_rows() -> None:
         labels = {row.label for row in TABLES[name].rows}
         for condition, rows in conditions.items():
             assert condition in TABLES[name].conditions
-            assert set(rows) <= labels, name
+            assert all(label in labels or make_row(label).label == label for label in rows), name
     assert paper_figures("main", "paper:16", "robustmat")["f1"] == 0.9136
     assert paper_figures("weather", "clean", "hardnet", "boreas-rainy-1")["recall"] == 0.8987
     assert paper_figures("main", "clean", "robustmat") == {}
@@ -338,3 +342,37 @@ def test_rows_of_one_name_must_mean_one_training(streets: list[LandmarkDataset],
     workspace = Workspace(tmp_path, Settings(seeds=(0,), steps=1))
     with pytest.raises(DataError, match="two rows"):
         reproduce(choose_table("main"), [ROWS[0], other], make_tests(streets[:1], [], streets[2:]), workspace)
+
+
+def test_denoised_and_untrained_rows_stand_beside_trained_ones(streets: list[LandmarkDataset], tmp_path: Path) -> None:
+    """A denoised row shares its training; a method without training has its threshold from the same validation."""
+    rows = (Row("hardnet", HARDNET), with_denoising(Row("hardnet", HARDNET)), make_row("root-sift+denoising"))
+    table = replace(choose_table("denoising", ["awgn:16"]), rows=rows)
+    workspace = Workspace(tmp_path, Settings((0,), steps=1, most_frame_pairs=5, denoiser="nlm"))
+    tests = make_tests(streets[:1], streets[1:2], streets[2:])
+    found = reproduce(table, rows, tests, workspace)
+    assert {key for key, *_ in found} == {"hardnet", "hardnet+denoising", "root-sift+denoising"}
+    assert [path.name.split("--")[0] for path in (tmp_path / "runs").iterdir()] == ["hardnet"]
+    scores = {key: read_predictions(path).rows[0] for (key, *_), path in found.items()}
+    assert not np.allclose(scores["hardnet"].score, scores["hardnet+denoising"].score)
+    written = write_table("denoising", table, rows, tests, found, workspace, "robustmat ...", extras=["index"])
+    page = written.page.read_text()
+    assert "HardNet + denoising" in page
+    assert "RootSIFT + denoising" in page
+    cells = json.loads((tmp_path / "tables" / "denoising.json").read_text())["cells"]
+    assert [("train" in cell, "--denoise" in cell["evaluate"]) for cell in cells] == [
+        (True, False),
+        (True, True),
+        (False, True),
+    ]
+
+
+def test_the_keypoint_tables_hold_the_papers_rows_when_they_are_asked_for() -> None:
+    rows = choose_rows("keypoints-neighborhood", ["loftr+neighbors+denoising", "street-shipped"])
+    assert [(row.evidence, row.denoised, row.training.needed) for row in rows] == [
+        ("neighbors", True, False),
+        ("pair", False, True),
+    ]
+    assert paper_figures("keypoints-neighborhood", "paper:16", rows[0].label)["f1"] == 0.8925
+    assert load_config(rows[1].training, 0, None).steps == 0
+    assert row_label("loftr+neighbors+denoising") == "LoFTR + neighbors + denoising"

@@ -21,6 +21,7 @@ from robustmat.cli.models import models
 from robustmat.cli.options import refuse_odd_numbers
 from robustmat.cli.perturb import perturb
 from robustmat.cli.reproduce import reproduce
+from robustmat.cli.robustness import robustness
 from robustmat.cli.serve import serve
 from robustmat.cli.simulate import simulate
 from robustmat.cli.stability import stability
@@ -50,6 +51,7 @@ app.command(rich_help_panel=LABORATORY)(train)
 app.command(rich_help_panel=LABORATORY, cls=DenoiseByDefault)(evaluate)
 app.command(rich_help_panel=LABORATORY, cls=DenoiseByDefault)(reproduce)
 app.command(rich_help_panel=LABORATORY)(stability)
+app.command(rich_help_panel=LABORATORY)(robustness)
 app.add_typer(bench.app, name="bench", rich_help_panel=LABORATORY)
 app.add_typer(export.app, name="export", rich_help_panel=LABORATORY)
 

@@ -90,9 +90,9 @@ def evaluate(
     if denoise is not None:
         matcher = DenoisedMatcher(matcher, load_denoiser(denoise))
     if not allow_seen:
-        _refuse_seen(opened, provenance.drives, f"checkpoint {source} was trained on")
-        _refuse_seen(opened, provenance.validation_drives, f"the threshold of checkpoint {source} was chosen on")
-        _refuse_seen(opened, [dataset.name for dataset in training], "--reference-data fits the references on")
+        refuse_seen(opened, provenance.drives, f"checkpoint {source} was trained on")
+        refuse_seen(opened, provenance.validation_drives, f"the threshold of checkpoint {source} was chosen on")
+        refuse_seen(opened, [dataset.name for dataset in training], "--reference-data fits the references on")
     progress = progress_bars(errors)
     references = make_references(
         training,
@@ -136,7 +136,7 @@ def _row_name(method: str, evidence: str, denoiser: str | None) -> str:
     return "+".join([method, *([evidence] if evidence != "pair" else []), *(["denoising"] if denoiser else [])])
 
 
-def _refuse_seen(opened: "Sequence[LandmarkDataset]", seen: Iterable[str], what: str) -> None:
+def refuse_seen(opened: "Sequence[LandmarkDataset]", seen: Iterable[str], what: str) -> None:
     from robustmat.errors import DataError
 
     shared = sorted({dataset.name for dataset in opened} & set(seen))

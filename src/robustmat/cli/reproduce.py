@@ -8,13 +8,15 @@ import typer
 
 from robustmat.cli.checks import output_folder, plain_name
 from robustmat.cli.console import make_console, progress_bars
+from robustmat.cli.denoise import DEFAULT, Denoise
 
 
 def reproduce(
     table: Annotated[
         str,
         typer.Argument(
-            help="main, weather, noise-levels, neighborhood, cross-dataset, ablation-modules, ablation-parts, "
+            help="main, weather, noise-levels, neighborhood, denoising, keypoints, keypoints-neighborhood, "
+            "cross-dataset, ablation-modules, ablation-parts, "
             "ablation-time, ablation-regularizer, ablation-choices or leave-one-out.",
             show_default=False,
         ),
@@ -55,6 +57,7 @@ def reproduce(
     perturb: Annotated[
         str | None, typer.Option(metavar="A,B,...", help="Conditions instead of the table's: clean,paper:16,snow:3.")
     ] = None,
+    denoise: Denoise = None,
     frame_pairs: Annotated[int, typer.Option(min=1, help="At most so many for the frame protocol.")] = 300,
     name: Annotated[
         str | None, typer.Option(callback=plain_name, help="Of the table's files, instead of the table's own.")
@@ -94,7 +97,7 @@ def reproduce(
         _leave_one_out(data, also or [], out, checkpoint, perturb, frame_pairs, fit)
         return
     try:
-        from robustmat.tables.definitions import choose_rows, choose_table
+        from robustmat.tables.definitions import choose_rows, choose_table, with_denoising
         from robustmat.tables.make import write_table
         from robustmat.tables.plan import make_first, make_tests
         from robustmat.tables.reproduce import Settings, Workspace
@@ -106,6 +109,8 @@ def reproduce(
         raise ConfigError("--budget and --steps both say how long trainings are: give one of them")
     chosen = choose_table(table, perturb.split(",") if perturb else None)
     rows = choose_rows(table, methods.split(",") if methods else None, config)
+    if denoise is not None:  # beside every row the denoised one
+        rows = tuple({both.label: both for row in rows for both in (row, with_denoising(row))}.values())
     opened = [[open_dataset(path) for path in paths or ()] for paths in (data, val, test)]
     more, before = ([open_dataset(path) for path in paths or ()] for paths in (also, first))
     tests = make_tests(
@@ -120,7 +125,7 @@ def reproduce(
 
     workspace = Workspace(
         out,
-        Settings(tuple(range(seeds)), budget, steps, frame_pairs, licence),
+        Settings(tuple(range(seeds)), budget, steps, frame_pairs, licence, denoise or DEFAULT),
         tell=lambda line: console.print(line, soft_wrap=True, highlight=False),
         progress=progress_bars(errors),
     )

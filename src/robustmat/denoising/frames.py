@@ -38,7 +38,7 @@ class DenoisedMatcher(Matcher):
         # A frame that was embedded with its noise is refused.
         self.fingerprint = f"{inner.fingerprint}+{denoiser.fingerprint}"
         self.decision, self.evidence, self.same_category = inner.decision, inner.evidence, inner.same_category
-        self.min_probability = inner.min_probability
+        self.min_probability, self.scores_each_pair = inner.min_probability, inner.scores_each_pair
 
     def embed(self, frame: Frame) -> EmbeddedFrame:
         embedded = self.inner.embed(denoise_frame(frame, self.denoiser))

@@ -1,5 +1,8 @@
 """One matcher under several steps: it embeds a frame and scores a frame pair once for all that ask in turn."""
 
+import numpy as np
+from numpy.typing import NDArray
+
 from robustmat.matching.embedded import EmbeddedFrame
 from robustmat.matching.matcher import Matcher
 from robustmat.types import Array, Frame
@@ -19,6 +22,13 @@ class CachedMatcher(Matcher):
         if self.last is None or self.last[0] is not frame:
             self.last = frame, self.inner.embed(frame)
         return self.last[1]
+
+    def score_some(
+        self, a: EmbeddedFrame, b: EmbeddedFrame, rows: NDArray[np.int64], columns: NDArray[np.int64]
+    ) -> Array:
+        if self.inner.scores_each_pair:
+            return self.inner.score_some(a, b, rows, columns)
+        return super().score_some(a, b, rows, columns)
 
     def score(self, a: EmbeddedFrame, b: EmbeddedFrame) -> Array:
         # Steps put arrays of their own beside these, so the frames are told apart by the arrays themselves; the frames

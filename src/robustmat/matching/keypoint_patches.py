@@ -45,6 +45,8 @@ class KeypointPatchMatcher(Matcher):
         threshold: where there is no training side to fit one on.
     """
 
+    scores_each_pair = True
+
     def __init__(self, name: str, keypoints: PatchKeypoints, threshold: float) -> None:
         self.name = self.fingerprint = name
         self.keypoints = keypoints

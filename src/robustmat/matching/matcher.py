@@ -25,6 +25,7 @@ class Matcher(ABC):
         decision: from a score to a match and a probability.
         min_probability: of the matches that are returned unless told otherwise; None where the score decides.
         same_category: match signs with signs and poles with poles only; scores are not changed by it.
+        scores_each_pair: scoring all pairs costs as much as scoring each of them; see `score_some`.
 
     Example:
         >>> matcher = robustmat.load("street")                                 # doctest: +SKIP
@@ -38,6 +39,7 @@ class Matcher(ABC):
     evidence: str = "pair"
     same_category: bool = True
     min_probability: float | None = None
+    scores_each_pair: bool = False
 
     @abstractmethod
     def embed(self, frame: Frame) -> EmbeddedFrame:

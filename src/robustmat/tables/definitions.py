@@ -5,7 +5,7 @@ from typing import Any
 
 from robustmat.config import merged, nearest
 from robustmat.errors import ConfigError
-from robustmat.methods import rivals, split_name
+from robustmat.methods import find_method, method_names, rivals, split_name
 from robustmat.perturb import parse
 
 PAIR = "pair"
@@ -19,8 +19,10 @@ NAMED: dict[str, dict[str, Any]] = {
     "robustmat-no-context": {"config": "street", "changes": {"model": {**LEARNED, "patch": {"context": None}}}},
     "robustmat-handcrafted": {"config": "street"},  # beside hand-crafted descriptors, as `street` has them
     "street": {"config": "street-real", "start": "street"},  # the shipped checkpoint, fine-tuned
+    "street-shipped": {"config": "street-real", "start": "street", "changes": {"steps": 0}},  # trained elsewhere
 }
 NOISE = ("clean", "paper:19", "paper:16", "paper:13")
+DENOISED = "+denoising"  # the same row, shown denoised frames
 SEPARATE = {**LEARNED, "joint": None}  # ablations are about the paper's own score: pairs, by what is learned
 
 
@@ -36,6 +38,11 @@ class Training:
     changes: dict[str, Any] = field(default_factory=dict)
     start: str | None = None
 
+    @property
+    def needed(self) -> bool:
+        """A method that needs no training (SIFT) only has its threshold fitted on the side's validation data."""
+        return find_method(self.config).trainable is not None if self.config in method_names() else True
+
 
 @dataclass(frozen=True)
 class Row:
@@ -44,6 +51,12 @@ class Row:
     label: str
     training: Training
     evidence: str = PAIR
+    denoised: bool = False
+
+    @property
+    def key(self) -> str:
+        """Rows of one key are predicted together, into one file."""
+        return self.training.key + DENOISED * self.denoised
 
 
 @dataclass(frozen=True)
@@ -60,7 +73,10 @@ class Table:
 
 def make_row(name: str, config: str = "street") -> Row:
     """A row by its name: `hardnet`, `hardnet+neighbors`, `hardnet-context`, `robustmat` (the paper's score),
-    `robustmat-gcn+frames`, `robustmat-no-context`, `street` (fine-tuned), `street+placement`."""
+    `robustmat-gcn+frames`, `robustmat-no-context`, `street` (fine-tuned), `street+placement`, `street-shipped`;
+    `+denoising` behind any of them shows it denoised frames."""
+    if name.endswith(DENOISED):
+        return with_denoising(make_row(name.removesuffix(DENOISED), config))
     head, plus, evidence = name.partition("+")
     if head in NAMED:
         split_name(f"robustmat{plus}{evidence}")
@@ -68,6 +84,16 @@ def make_row(name: str, config: str = "street") -> Row:
     method, _ = split_name(head.removesuffix(CONTEXT) + plus + evidence)
     changes = {"model": {"patch": {"context": 3.0}}} if head.endswith(CONTEXT) else {}
     return Row(name, Training(head, method, changes), evidence or PAIR)
+
+
+def with_denoising(row: Row) -> Row:
+    """The same row behind a denoiser."""
+    return row if row.denoised else replace(row, label=row.label + DENOISED, denoised=True)
+
+
+def _both(*names: str) -> tuple[Row, ...]:
+    """Each row as it is and denoised."""
+    return tuple(row for name in names for row in (make_row(name), make_row(name + DENOISED)))
 
 
 def _with_config(row: Row, config: str) -> Row:
@@ -88,6 +114,7 @@ def _times(vertex: float, graph: float) -> Row:
 
 
 PLAIN = _ablation("ode-pde")
+KEYPOINTS = ("sift", "xfeat", "disk-lightglue")  # those whose weights come with a package
 ALL_METHODS = (*RIVALS, "robustmat-gcn", "robustmat")
 TOGETHER = (
     *(f"{name}+competition" for name in RIVALS),
@@ -143,6 +170,21 @@ TABLES: dict[str, Table] = {
             _ablation("rk4-2", model={"vertex": {"solver": {"name": "rk4", "steps": 2}}}),
         ),
         ("paper:16", "clean"),
+    ),
+    "denoising": Table(
+        "Denoising first, then matching", _both(*ALL_METHODS, "street-shipped"), NOISE, references=False
+    ),
+    "keypoints": Table(
+        "Keypoint matchers on patches and on whole frames",
+        (*_both(*KEYPOINTS, "street-shipped"), *map(make_row, ("root-sift", "keypoints-in-boxes", "xfeat-in-boxes"))),
+        ("clean", "paper:16"),
+        references=False,
+    ),
+    "keypoints-neighborhood": Table(
+        "Keypoint matchers with the neighbourhood's scores averaged in",
+        _both(*(f"{name}+neighbors" for name in KEYPOINTS), "street-shipped"),
+        ("clean", "paper:16"),
+        references=False,
     ),
     "cross-dataset": Table(
         "Trained on one data set, tested on the others", tuple(map(make_row, ALL_METHODS)), each_side=True

@@ -13,6 +13,7 @@ LABELS = {
     "robustmat-no-context": "RobustMat, tight crop only",
     "robustmat-handcrafted": "RobustMat + hand-crafted descriptors",
     "street": "street, fine-tuned",
+    "street-shipped": "street, as shipped",
     "ode-pde": "ODE + PDE (T_f = T_g = 1)",
     "resnet-gat": "ResNet + GAT",
     "ode-only": "ODE only",
@@ -33,6 +34,9 @@ QUESTIONS = {
     "weather": "What is left when a matcher that was trained at noon is tested in snow, under clouds or in rain?",
     "noise-levels": "How much does each matcher lose under light (19 dB) and heavy (13 dB) noise?",
     "neighborhood": "Do the other matchers gain when the scores of neighbouring landmarks are averaged in?",
+    "denoising": "Does taking the noise off first help, and does RobustMat still lead then?",
+    "keypoints": "Do keypoint matchers tell street landmarks apart, on their patches and on whole frames?",
+    "keypoints-neighborhood": "Do keypoint matchers gain when the scores of neighbouring landmarks are averaged in?",
     "cross-dataset": "How well does each matcher carry over from the data it was trained on to other data?",
     "ablation-modules": "Do the ODE and the PDE bring more than the residual and attention layers they stand for?",
     "ablation-parts": "What do the ODE and the PDE bring, each alone and together?",
@@ -43,7 +47,7 @@ QUESTIONS = {
 
 
 def row_label(name: str) -> str:
-    """`hardnet+competition` as `HardNet + competition`; names that nothing explains stay as they are."""
+    """`hardnet+competition+denoising` as `HardNet + competition + denoising`; unknown names stay as they are."""
     head, plus, step = name.partition("+")
     times = re.fullmatch(r"tf(\d+)-tg(\d+)", head)
     method = head.removesuffix(CONTEXT)
@@ -55,7 +59,7 @@ def row_label(name: str) -> str:
         label = find_method(method).label + (", wider crop" if head != method else "")
     else:
         label = head
-    return f"{label} + {step}" if plus else label
+    return f"{label} + {step.replace('+', ' + ')}" if plus else label
 
 
 def condition_label(condition: str) -> str:

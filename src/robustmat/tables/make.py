@@ -99,11 +99,11 @@ def _entries(
     entries = []
     for seed in workspace.settings.seeds:
         read = {}
-        for key in {row.training.key for row in rows} | ({REFERENCES} if references else set()):
+        for key in {row.key for row in rows} | ({REFERENCES} if references else set()):
             path = found[key, test, perturb, seed]
             read[key] = path, read_predictions(path)
         for row in rows:
-            path, whole = read[row.training.key]
+            path, whole = read[row.key]
             mine = next((known for known in whole.rows if known.name == row.evidence), None)
             if mine is not None:
                 entries.append(Entry(row.label, seed, path, mine, replace(whole, rows=(mine,))))
@@ -135,21 +135,20 @@ def _cells(
         for perturb in table.conditions:
             for seed in workspace.settings.seeds:
                 for row in rows:
-                    config = workspace.config(row.training, test.side, seed)
                     run = run_folder(workspace.path, row.training.key, test.side, seed)
-                    cells.append(
-                        {
-                            "row": row.label,
-                            "test": test_name(test),
-                            "condition": perturb,
-                            "seed": seed,
-                            "predictions": found[row.training.key, test_name(test), perturb, seed].name,
-                            "run": run.name,
-                            "steps": config.steps,
-                            "train": train_command(row.training, test.side, config, run),
-                            "evaluate": evaluate_command(row, test, perturb, seed, run),
-                        }
-                    )
+                    cell = {
+                        "row": row.label,
+                        "test": test_name(test),
+                        "condition": perturb,
+                        "seed": seed,
+                        "predictions": found[row.key, test_name(test), perturb, seed].name,
+                        "evaluate": evaluate_command(row, test, perturb, seed, run),
+                    }
+                    if row.training.needed:
+                        config = workspace.config(row.training, test.side, seed)
+                        train = train_command(row.training, test.side, config, run)
+                        cell |= {"run": run.name, "steps": config.steps, "train": train}
+                    cells.append(cell)
     return cells
 
 

@@ -23,6 +23,35 @@ KITTI = _columns(
     (0.7974, 0.8870, 0.8727, 0.8885, 0.9001, 0.9004, 0.8931, 0.8487, 0.8215, 0.9061, 0.9136),
     (0.8040, 0.8269, 0.7744, 0.8234, 0.8336, 0.8339, 0.8275, 0.7968, 0.7835, 0.8453, 0.8485),
 )
+KITTI_DENOISED = _columns(
+    tuple(f"{row}+denoising" for row in ROWS),
+    (0.8350, 0.9136, 0.8968, 0.9108, 0.9319, 0.9266, 0.9257, 0.9334, 0.9305, 0.9317, 0.9353),
+    (0.7760, 0.8624, 0.8811, 0.8720, 0.8763, 0.8763, 0.8640, 0.8224, 0.8496, 0.8949, 0.8949),
+    (0.8042, 0.8872, 0.8887, 0.8909, 0.9031, 0.9006, 0.8937, 0.8744, 0.8881, 0.9129, 0.9147),
+    (0.8112, 0.8088, 0.7885, 0.8080, 0.8421, 0.8341, 0.8280, 0.8232, 0.8296, 0.8491, 0.8547),
+)
+ELSEWHERE: dict[str, Figures] = {  # RobustMat trained on Oxford, tested on noisy KITTI
+    "street-shipped": (0.9408, 0.8560, 0.8963, 0.8472),
+    "street-shipped+denoising": (0.9327, 0.8869, 0.9091, 0.8475),
+}
+KEYPOINTS: dict[str, Figures] = {
+    "d2-net": (0.9318, 0.7723, 0.8444, 0.8013),
+    "superglue": (0.8509, 0.8496, 0.8502, 0.7016),
+    "loftr": (0.9243, 0.8405, 0.8804, 0.8171),
+    "d2-net+denoising": (0.9241, 0.8181, 0.8678, 0.8083),
+    "superglue+denoising": (0.8824, 0.8603, 0.8712, 0.7581),
+    "loftr+denoising": (0.9167, 0.8629, 0.8890, 0.8139),
+    **ELSEWHERE,
+}
+KEYPOINTS_NEIGHBORHOOD: dict[str, Figures] = {
+    "d2-net+neighbors": (0.9254, 0.8011, 0.8587, 0.8037),
+    "superglue+neighbors": (0.8711, 0.8437, 0.8571, 0.7347),
+    "loftr+neighbors": (0.9179, 0.8528, 0.8841, 0.8120),
+    "d2-net+neighbors+denoising": (0.9229, 0.8757, 0.8987, 0.8283),
+    "superglue+neighbors+denoising": (0.8976, 0.8411, 0.8684, 0.7765),
+    "loftr+neighbors+denoising": (0.9255, 0.8619, 0.8925, 0.8269),
+    **ELSEWHERE,
+}
 OXFORD_LOW = _columns(
     ROWS,
     (0.8405, 0.9228, 0.9284, 0.9215, 0.9074, 0.9398, 0.9226, 0.9341, 0.9400, 0.9458, 0.9418),
@@ -103,6 +132,9 @@ PAPER: dict[str, dict[str, dict[str, Figures]]] = {
     "ablation-parts": {"paper:16": PARTS},
     "ablation-time": {"paper:16": TIME},
     "ablation-regularizer": {"paper:16": REGULARIZER},
+    "denoising": {"paper:16": KITTI | KITTI_DENOISED},
+    "keypoints": {"paper:16": KEYPOINTS},
+    "keypoints-neighborhood": {"paper:16": KEYPOINTS_NEIGHBORHOOD},
     "cross-dataset": {"paper:16": {"robustmat": (0.9408, 0.8560, 0.8963, 0.8472)}},
 }
 PAPER_DATA = {  # what its figures were measured on
@@ -114,6 +146,9 @@ PAPER_DATA = {  # what its figures were measured on
     "ablation-parts": "noisy Oxford",
     "ablation-time": "noisy Oxford",
     "ablation-regularizer": "noisy Oxford",
+    "denoising": "noisy KITTI",
+    "keypoints": "noisy KITTI, RobustMat trained on Oxford",
+    "keypoints-neighborhood": "noisy KITTI, RobustMat trained on Oxford",
     "cross-dataset": "trained on Oxford, tested on noisy KITTI",
 }
 

@@ -5,11 +5,15 @@ Everything is kept in a workspace and found again there: an interrupted command 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from robustmat.checkpoints.load import from_checkpoint
+from robustmat.checkpoints.load import from_checkpoint, untrained_matcher
 from robustmat.checkpoints.store import load_checkpoint
+from robustmat.denoising.frames import DenoisedMatcher, Remembering
+from robustmat.denoising.protocol import Denoiser
+from robustmat.denoising.registry import DEFAULT_DENOISER, load_denoiser
 from robustmat.evaluation.evaluate import evaluate
 from robustmat.evaluation.predictions import write_predictions
 from robustmat.fitting.competition import fit_steps
@@ -17,11 +21,12 @@ from robustmat.fitting.references import UNFITTED, fit_thresholds, geometry_exam
 from robustmat.matching.cached import CachedMatcher
 from robustmat.matching.matcher import Matcher
 from robustmat.matching.steps import SteppedMatcher
+from robustmat.methods import find_method, method_names
 from robustmat.methods.box_geometry import EXAMPLES_FILE
 from robustmat.perturb import parse
 from robustmat.progress import Progress, silent
 from robustmat.tables.budget import steps_within
-from robustmat.tables.definitions import Row, Table, Training
+from robustmat.tables.definitions import DENOISED, Row, Table, Training
 from robustmat.tables.plan import (
     REFERENCES,
     Cell,
@@ -40,7 +45,7 @@ from robustmat.tables.plan import (
     run_folder,
     trainings_of,
 )
-from robustmat.training.config import TrainingConfig
+from robustmat.training.config import RunConfig, TrainingConfig
 from robustmat.training.inputs import Inputs
 from robustmat.training.run import choose_validation, train
 from robustmat.training.validation import build_validation
@@ -61,6 +66,7 @@ class Settings:
     steps: int | None = None
     most_frame_pairs: int = 300
     licence: str = "unspecified"
+    denoiser: str = DEFAULT_DENOISER  # of rows that are shown denoised frames
 
 
 @dataclass
@@ -74,6 +80,10 @@ class Workspace:
     plan: dict[str, Any] = field(default_factory=dict)
     references: dict[tuple[str, int], list[Matcher]] = field(default_factory=dict)  # fitted once for each side and seed
     inputs: Inputs = field(default_factory=Inputs)
+
+    @cached_property
+    def denoiser(self) -> Denoiser:
+        return Remembering(load_denoiser(self.settings.denoiser))
 
     def __post_init__(self) -> None:
         kept = {"budget": self.settings.budget, "steps": self.settings.steps}
@@ -112,10 +122,19 @@ def reproduce(table: Table, rows: Sequence[Row], tests: Sequence[EvaluationSplit
         for side in {test.side.name: test.side for test in tests}.values():
             digests = {}
             for training in trainings.values():
-                config = workspace.config(training, side, seed)
-                train_missing(workspace, training, config, side, seed)
-                digests[training.key] = config_digest(config)
-            digests[REFERENCES] = digest([REFERENCES, workspace.settings.most_frame_pairs])
+                if training.needed:
+                    config = workspace.config(training, side, seed)
+                    train_missing(workspace, training, config, side, seed)
+                    digests[training.key] = config_digest(config)
+                else:
+                    digests[training.key] = digest([training.config, workspace.settings.most_frame_pairs])
+            for row in rows:
+                if row.denoised:
+                    digests[row.key] = digest([digests[row.training.key], workspace.denoiser.fingerprint])
+            plain = {row.key for row in rows}
+            digests = {key: value for key, value in digests.items() if key in plain}
+            if table.references:
+                digests[REFERENCES] = digest([REFERENCES, workspace.settings.most_frame_pairs])
             for one_one in (one for one in tests if one.side.name == side.name):
                 for perturb in table.conditions:
                     cells = {key: Cell(key, one_one, perturb, seed, value) for key, value in digests.items()}
@@ -170,8 +189,7 @@ def predict_missing(workspace: Workspace, cells: Sequence[Cell]) -> None:
                 workspace.references[key] = reference_rows(cell.test.side, cell.seed)
             matchers[REFERENCES] = workspace.references[key]
         else:
-            run = run_folder(workspace.path, cell.training, cell.test.side, cell.seed)
-            matchers[cell.training] = trained_rows(run, priors)
+            matchers[cell.training] = method_rows(workspace, cell, priors)
     leader, *rest = [row for group in matchers.values() for row in group]
     _, whole = evaluate(
         leader,
@@ -192,7 +210,34 @@ def predict_missing(workspace: Workspace, cells: Sequence[Cell]) -> None:
         write_predictions(cell.path(workspace.path), replace(whole, meta=meta, rows=part))
 
 
-def trained_rows(run: Path, priors: dict[bytes, CachedMatcher]) -> list[Matcher]:
+def method_rows(workspace: Workspace, cell: Cell, priors: dict[bytes, CachedMatcher]) -> list[Matcher]:
+    """A method's matcher under every kind of evidence that it knows, trained or not, denoised or not."""
+    key, side = cell.training.removesuffix(DENOISED), cell.test.side
+    denoiser = workspace.denoiser if cell.training.endswith(DENOISED) else None
+    untrained = key in method_names() and find_method(key).trainable is None
+    if untrained:
+        rows = untrained_rows(key, denoiser)
+    else:
+        rows = trained_rows(run_folder(workspace.path, key, side, cell.seed), priors, denoiser)
+    if key in UNFITTED or not (untrained or denoiser):
+        return rows
+    # Thresholds of what was not trained, or was trained without denoising, come from the same validation data.
+    _, held_out = choose_validation((*side.data, *side.also), side.validation)
+    sample = workspace.inputs.validation(RunConfig(seed=cell.seed), held_out, workspace.progress).sample
+    return fit_thresholds(rows, sample, progress=workspace.progress)
+
+
+def untrained_rows(method: str, denoiser: Denoiser | None) -> list[Matcher]:
+    """A method that needs no training, by itself and with the steps that need no fitting, each named by it."""
+    matcher = untrained_matcher(method)
+    inner = CachedMatcher(DenoisedMatcher(matcher, denoiser) if denoiser else matcher)
+    rows: list[Matcher] = [inner, *(SteppedMatcher(inner, step) for step in find_method(method).steps)]
+    for row, kind in zip(rows, ("pair", *find_method(method).steps), strict=True):
+        row.name = kind
+    return rows
+
+
+def trained_rows(run: Path, priors: dict[bytes, CachedMatcher], denoiser: Denoiser | None = None) -> list[Matcher]:
     """A run's matcher under every kind of evidence that it knows, each named by it.
 
     Runs that learned from the same boxes share their box geometry, by its file's content: it costs more than pixels do.
@@ -200,7 +245,8 @@ def trained_rows(run: Path, priors: dict[bytes, CachedMatcher]) -> list[Matcher]
     checkpoint = load_checkpoint(run)
     rows: list[Matcher] = []
     for kind in checkpoint.network.evidence:
-        row = CachedMatcher(from_checkpoint(checkpoint, kind))
+        matcher = from_checkpoint(checkpoint, kind)
+        row = CachedMatcher(DenoisedMatcher(matcher, denoiser) if denoiser else matcher)
         row.name = kind
         rows.append(row)
     inner = rows[-1]
@@ -248,4 +294,6 @@ def train_command(
 
 def evaluate_command(row: Row, test: EvaluationSplit, perturb: str, seed: int, run: Path) -> str:
     data = " ".join(str(dataset.path) for dataset in test.data)
-    return f"robustmat evaluate {data} --checkpoint {run} --evidence {row.evidence} --perturb {perturb} --seed {seed}"
+    what = f"--checkpoint {run}" if row.training.needed else f"--method {row.training.config}"
+    more = " --denoise" if row.denoised else ""
+    return f"robustmat evaluate {data} {what} --evidence {row.evidence} --perturb {perturb} --seed {seed}{more}"

@@ -171,5 +171,6 @@ def _best_rival(line: Line, lines: Sequence[Line]) -> str | None:
 
 def _method_and_knowledge(label: str) -> tuple[str, str]:
     """RobustMat's `frames` is what `competition` is to the others, and neighbours are part of its single pairs."""
-    name, _, step = label.partition("+")
-    return name, {"frames": "competition", "neighbors": ""}.get(step, step)
+    name, *steps = label.split("+")
+    same = {"frames": "competition", "neighbors": ""}
+    return name, "+".join(filter(None, (same.get(step, step) for step in steps)))
