@@ -11,12 +11,22 @@ from models_for_tests import untrained
 from robustmat.checkpoints.load import from_checkpoint, load, network_matcher
 from robustmat.checkpoints.store import load_checkpoint, save_checkpoint
 from robustmat.errors import ConfigError, InputError
-from robustmat.fitting.evidence import KINDS, collect_cases, fit_combinations, read_cases, write_cases
+from robustmat.fitting.evidence import (
+    KINDS,
+    collect_cases,
+    evidence_matcher,
+    fit_combinations,
+    read_cases,
+    weigh,
+    write_cases,
+)
 from robustmat.geometry.relative_pose import MotionPrior
 from robustmat.matching.combine import EVIDENCE_FEATURES, Combination
 from robustmat.matching.combined import CombinedMatcher
 from robustmat.sources.motion import read_motion
 from robustmat.tables import leave_one_out as table
+from robustmat.tables.leave_one_out_page import write_report
+from robustmat.tables.parts import NETWORK_PARTS, DissectedMatcher, dissect, write_parts
 from robustmat.types import Frame
 from small_world import drive, make_boards
 
@@ -76,7 +86,7 @@ def test_the_explanation_adds_up_to_the_log_odds_before_competition(
 
 
 def test_a_known_motion_favours_the_candidates_that_it_explains(frames: tuple[Frame, ...]) -> None:
-    only_motion = {"placement": Combination(weights={"motion": 1.0}, intercept=0.0)}
+    only_motion = {"placement": Combination(weights={"diffusion": 1.0}, intercept=0.0)}
     matcher = CombinedMatcher(network_matcher(untrained(), "placement"), only_motion, "placement")
     a, b = matcher.embed(frames[0]), matcher.embed(frames[4])
     identities = [[mark.identity for mark in frame.landmarks] for frame in (frames[0], frames[4])]
@@ -129,6 +139,11 @@ def test_combinations_travel_with_the_checkpoint_and_the_last_is_the_default(tmp
     assert not isinstance(load(tmp_path / "mine", runtime="torch", evidence="pair"), CombinedMatcher)
 
 
+@pytest.fixture(autouse=True)
+def few_unrelated_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table, "UNRELATED", 4)
+
+
 @pytest.fixture(scope="module")
 def worlds() -> list:  # type: ignore[type-arg]
     return [
@@ -140,8 +155,8 @@ def worlds() -> list:  # type: ignore[type-arg]
 
 
 def test_collected_cases_survive_the_disk(worlds: list, tmp_path: Path) -> None:  # type: ignore[type-arg]
-    inner = network_matcher(untrained(), "placement")
-    cases = collect_cases(inner, worlds[:2], "clean", frame_pairs=6, unrelated=4, cache=tmp_path)
+    matcher = evidence_matcher(network_matcher(untrained(), "placement"))
+    cases = collect_cases(matcher, worlds[:2], "clean", frame_pairs=6, unrelated=4, cache=tmp_path)
     assert {case.related for case in cases} == {True, False}
     assert all((case.case.label != 1).all() for case in cases if not case.related)
     write_cases(tmp_path / "copy.npz", cases)
@@ -164,8 +179,9 @@ def test_nothing_is_fitted_on_the_drive_that_is_reported(
         return fit_combinations(cases)
 
     monkeypatch.setattr(table, "fit_combinations", fit)
-    inner = network_matcher(untrained(), "placement")
-    report = table.leave_one_out(inner, worlds, conditions=("clean",), frame_pairs=8, cache=tmp_path / "cases")
+    matcher = evidence_matcher(network_matcher(untrained(), "placement"))
+    experiment = table.Experiment(matcher, worlds, conditions=("clean",), frame_pairs=8, cache=tmp_path / "cases")
+    report = table.leave_one_out(experiment)
     assert fitted_on == [{"world2", "world3"}, {"world1", "world3"}, {"world1", "world2"}]
     assert set(report["clean"]) == {*KINDS, "keypoints-in-boxes"}
     for drives in report["clean"].values():
@@ -173,5 +189,58 @@ def test_nothing_is_fitted_on_the_drive_that_is_reported(
             assert 0 <= numbers["all"]["f1"] <= 1
             bands = [numbers[band] for band in ("2-5", "5-10", "10-25")]
             assert sum(band["right"] for band in bands) == numbers["all"]["right"]
-    path = table.write_report(tmp_path, report, "robustmat reproduce leave-one-out")
+    path = write_report(tmp_path, report, {}, "robustmat reproduce leave-one-out")
     assert "| clean | scene |" in path.read_text()
+
+
+def test_other_data_counts_as_one_drive_and_test_worlds_are_never_fitted_on(worlds: list) -> None:  # type: ignore[type-arg]
+    matcher = evidence_matcher(network_matcher(untrained(), "placement"))
+    first, *others = worlds
+    experiment = table.Experiment(matcher, [first], others, others[:1], conditions=("clean",), frame_pairs=6)
+    cases = experiment.cases()
+    weight: dict[bool, float] = {True: 0.0, False: 0.0}
+    for case, weighted in zip(cases, weigh(cases), strict=True):
+        if case.related:
+            weight[case.worlds[0] == first.world] += weighted.weight
+    assert weight[True] == pytest.approx(weight[False])
+    tests = table.measure_tests(experiment)
+    assert set(tests["clean"]["scene"]) == {table.SAME_DRIVE}
+
+
+def test_a_category_with_weights_of_its_own_leaves_the_others_alone() -> None:
+    own = Combination(weights={"pair": 2.0}, intercept=1.0)
+    plain = Combination(weights={"pair": 1.0}, intercept=-1.0)
+    both = plain.model_copy(update={"categories": {"window": own}})
+    rng = np.random.default_rng(0)
+    category = np.array([0, 3, 3, 1]), np.array([3, 0, 3])
+    allowed = category[0][:, None] == category[1]
+    features = {"pair": rng.normal(size=allowed.shape)}
+    found = both.probability(features, allowed, category)
+    window = (category[0] == 3)[:, None] & (category[1] == 3)
+    np.testing.assert_array_equal(found[~window], plain.probability(features, allowed)[~window])
+    np.testing.assert_array_equal(found[window], own.probability(features, allowed & window)[window])
+    assert Combination.model_validate_json(both.model_dump_json()) == both
+
+
+def test_switched_off_parts_change_what_they_should_and_nothing_else(frames: tuple[Frame, ...]) -> None:
+    inner = network_matcher(untrained(), "placement")
+    dissected = DissectedMatcher(inner)
+    a, b = dissected.embed(frames[0]), dissected.embed(frames[3])
+    features, _ = dissected.features(a, b)
+    whole = evidence_matcher(inner)
+    plain, _ = whole.features(whole.embed(frames[0]), whole.embed(frames[3]))
+    for name, values in plain.items():
+        np.testing.assert_allclose(features[name], values, atol=1e-5)
+    for part in NETWORK_PARTS:
+        assert not np.allclose(features[f"placement without {part}"], features["placement"]), part
+    assert np.ptp(features["placement without all pixels"]) == 0
+
+
+def test_the_table_of_parts_holds_every_row(worlds: list, tmp_path: Path) -> None:  # type: ignore[type-arg]
+    matcher = DissectedMatcher(network_matcher(untrained(), "placement"))
+    report = dissect(table.Experiment(matcher, worlds[:2], conditions=("clean",), frame_pairs=3))
+    everything = report["everything"]["scene"]["clean"]
+    assert everything["difference"] == 0
+    assert everything["interval"] == [0, 0]
+    text = write_parts(tmp_path, report, ("clean",), "robustmat reproduce").read_text()
+    assert "agreement by a sum over motions" in text

@@ -10,19 +10,11 @@ from robustmat.features.keypoints import Keypoints
 from robustmat.geometry.relative_pose import MotionPrior
 from robustmat.matching.assign import mutual_best
 from robustmat.matching.combine import Combination, candidate_features, compete
+from robustmat.matching.diffusion import DiffusionConfig, agreement, diffuse
 from robustmat.matching.keypoints_in_boxes import keypoint_votes
-from robustmat.matching.motion import (
-    DiffusionConfig,
-    MarginalConfig,
-    agreement,
-    car_motions,
-    diffuse,
-    known_motion,
-    marginal,
-    motion_likelihood,
-    tangent_boxes,
-)
+from robustmat.matching.motion import car_motions, known_motion, motion_likelihood, tangent_boxes
 from robustmat.matching.scene import SCENE_FEATURES, SceneView, scene_evidence
+from robustmat.tables.marginal import MarginalConfig, marginal
 from robustmat.types import CATEGORIES, Array
 
 INTRINSICS = np.array([720.0, 720.0, 620.0, 187.0])
@@ -95,16 +87,9 @@ def test_the_boxes_of_one_object_fit_the_motion_best(scene: Street) -> None:
     assert np.diag(misfit).max() < 1.0
 
 
-def test_the_metres_moved_tell_a_row_of_poles_apart(scene: Street) -> None:
-    evidence = scene_evidence(scene.a, scene.b)
-    features = candidate_features({"frames": np.zeros((scene.count,) * 2)}, scene=evidence)
-    assert (features["scene_length"].argmax(axis=1) == np.arange(scene.count)).all()
-    assert (features["scene_length"].argmax(axis=0) == np.arange(scene.count)).all()
-
-
 def test_swapping_the_frames_transposes_the_evidence(scene: Street) -> None:
     there, back = scene_evidence(scene.a, scene.b), scene_evidence(scene.b, scene.a)
-    for name in ("misfit", "joined", "parted"):
+    for name in ("misfit", "parted", "guided_share"):
         index = SCENE_FEATURES.index(name)
         np.testing.assert_allclose(there.features[:, :, index], back.features[:, :, index].T, atol=1.0)
 

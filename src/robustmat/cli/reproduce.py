@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -74,6 +74,10 @@ def reproduce(
         Path | None,
         typer.Option(help="For leave-one-out: also write the checkpoint here, its evidence weighed by all the data."),
     ] = None,
+    parts: Annotated[
+        bool,
+        typer.Option("--parts", help="For leave-one-out: also write what each part of the model brings."),
+    ] = False,
     licence: Annotated[str, typer.Option(help="What the data allows; stored with the weights.")] = "unspecified",
     threads: Annotated[
         int | None, typer.Option(min=1, max=1024, help="CPU threads; 1 makes runs repeat to the byte.")
@@ -94,7 +98,7 @@ def reproduce(
     if threads:
         torch.set_num_threads(threads)
     if table == "leave-one-out":
-        _leave_one_out(data, also or [], out, checkpoint, perturb, frame_pairs, fit)
+        _leave_one_out((data, also or [], test or []), out, checkpoint, perturb, frame_pairs, fit, parts)
         return
     try:
         from robustmat.tables.definitions import choose_rows, choose_table, with_denoising
@@ -138,29 +142,39 @@ def reproduce(
 
 
 def _leave_one_out(
-    data: list[Path], also: list[Path], out: Path, name: str, perturb: str | None, frame_pairs: int, fit: Path | None
+    data: tuple[list[Path], list[Path], list[Path]],
+    out: Path,
+    name: str,
+    perturb: str | None,
+    frame_pairs: int,
+    fit: Path | None,
+    parts: bool,
 ) -> None:
+    from rich.console import Console
+
     from robustmat.checkpoints.load import network_matcher
     from robustmat.checkpoints.store import load_checkpoint
+    from robustmat.cli.console import progress_bars
     from robustmat.dataset.store import open_dataset
-    from robustmat.tables.leave_one_out import CONDITIONS, fit_checkpoint, leave_one_out, write_report
+    from robustmat.fitting.evidence import evidence_matcher
+    from robustmat.tables.leave_one_out import CONDITIONS, Experiment, fit_checkpoint, leave_one_out, measure_tests
+    from robustmat.tables.leave_one_out_page import write_report
+    from robustmat.tables.parts import DissectedMatcher, dissect, write_parts
 
-    console, errors = make_console(), make_console(stderr=True)
+    console, errors = Console(), Console(stderr=True)
     conditions = perturb.split(",") if perturb else CONDITIONS
-    opened, more = ([open_dataset(path) for path in paths] for paths in (data, also))
+    drives, also, tests = ([open_dataset(path) for path in paths] for paths in data)
     checkpoint = load_checkpoint(name)
     inner = network_matcher(checkpoint, checkpoint.network.evidence[-1])
-    cache, progress = out / "cases", progress_bars(errors)
-    options: dict[str, Any] = {
-        "also": more,
-        "conditions": conditions,
-        "frame_pairs": frame_pairs,
-        "cache": cache,
-        "progress": progress,
-    }
-    report = leave_one_out(inner, opened, **options)
-    page = write_report(out / "tables", report, " ".join(["robustmat", *sys.argv[1:]]))
-    console.print(f"wrote {page}", soft_wrap=True)
+    matcher = DissectedMatcher(inner) if parts else evidence_matcher(inner)
+    experiment = Experiment(
+        matcher, drives, also, tests, conditions, frame_pairs, cache=out / "cases", progress=progress_bars(errors)
+    )
+    command = " ".join(["robustmat", *sys.argv[1:]])
+    made = [write_report(out / "tables", leave_one_out(experiment), measure_tests(experiment), command)]
+    if parts:
+        made.append(write_parts(out / "tables", dissect(experiment), conditions, command))
     if fit is not None:
-        fit_checkpoint(checkpoint, inner, opened, fit, **options)
-        console.print(f"wrote {fit}", soft_wrap=True)
+        made.append(fit_checkpoint(checkpoint, experiment, fit))
+    for path in made:
+        console.print(f"wrote {path}", markup=False, soft_wrap=True)

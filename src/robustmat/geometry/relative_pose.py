@@ -35,6 +35,7 @@ YAWS = np.radians(np.arange(-30.0, 30.1, 1.5))
 DRIFTS = np.radians([-60.0, -30, -15, -8, -4, -2, 0, 2, 4, 8, 15, 30, 60])
 PITCHES = np.radians([-1.5, 0.0, 1.5])
 STARTS = 6
+GRID_MATCHES = 200  # the surest ones choose the starts; all of them refine
 REFINEMENTS = 12
 
 
@@ -95,11 +96,12 @@ def relative_pose(
 def likely_poses(
     rays_a: Array, rays_b: Array, focal: float, prior: MotionPrior | None = None, fewest: int = FEWEST_INLIERS
 ) -> list[RelativePose]:
-    """All motions that matches leave open, likeliest first: those within DOUBT of the best support."""
+    """All motions that matches, surest first, leave open: those within DOUBT of the best support, likeliest first."""
     if len(rays_a) < FEWEST_MATCHES and prior is None:
         return [nothing(len(rays_a))]
     products = _products(rays_a, rays_b)
-    starts = [*_grid_starts(products, focal, prior), *_sampled(rays_a, rays_b, focal)]
+    surest = _products(rays_a[:GRID_MATCHES], rays_b[:GRID_MATCHES])
+    starts = [*_grid_starts(surest, focal, prior), *_sampled(rays_a, rays_b, focal)]
     R, direction = (np.stack([start[part] for start in starts]) for part in (0, 1))
     R, direction, information, support = _refine(R, direction, products, focal, prior)
     chosen: list[int] = []

@@ -6,27 +6,27 @@ has at most one partner, so candidates of one row or column divide its trust wit
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 from scipy.special import expit
 
 from robustmat.config import Config
 from robustmat.matching.decision import log_odds
-from robustmat.matching.motion import MarginalConfig, marginal
 from robustmat.matching.scene import SCENE_FEATURES, SceneEvidence
-from robustmat.types import Array
+from robustmat.types import CATEGORIES, Array
+
+CategoryPair = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 SUREST = 1e-6
 BELIEF_SUREST = 1e-5
-NO_MOTION = 0.003  # prior that the landmarks agree on no length, given that the keypoints agree on a direction
 LOGIT_RANGE = 30.0
 
-# What each kind of evidence may know. Every number of the scene is weighed by how reliable the scene is, so that with
-# few inliers nothing of it is left but the fact that they are few.
-_SCENE = tuple(f"scene_{one}" for one in SCENE_FEATURES if one != "depth")
+# What each kind of evidence weighs. Every number of the scene is weighed by how reliable the scene is, so that with
+# few inliers nothing of it is left.
+SCENE_NAMES = ("scene", *(f"scene_{name}" for name in SCENE_FEATURES))
 EVIDENCE_FEATURES: dict[str, tuple[str, ...]] = {
-    "pair": ("pair",),
     "frames": ("pair", "frames"),
-    "placement": ("pair", "frames", "placement", "motion"),
-    "scene": ("pair", "frames", "placement", "motion", "scene", "scene_length", *_SCENE),
+    "placement": ("placement", "diffusion"),
+    "scene": ("placement", "diffusion", *SCENE_NAMES),
 }
 
 
@@ -38,20 +38,39 @@ class Combination(Config):
     slope: float = 1.0
     offset: float = 0.0
     precision: tuple[tuple[float, float], ...] = ()  # least probability, and the share of right ones above it
+    categories: dict[str, "Combination"] = Field(default_factory=dict)  # whose pairs are weighed otherwise
 
     def logits(self, features: dict[str, Array]) -> Array:
         """[A, B] from features [A, B] each."""
         first, *others = (weight * features[name] for name, weight in self.weights.items())
         return np.asarray(sum(others, first) + self.intercept)
 
-    def probability(self, features: dict[str, Array], allowed: NDArray[np.bool_]) -> Array:
+    def probability(
+        self, features: dict[str, Array], allowed: NDArray[np.bool_], category: CategoryPair | None = None
+    ) -> Array:
         """That each pair is one object: [A, B].
 
         Args:
             allowed: [A, B], False for pairs that are out of the question, such as a pole and a sign.
+            category: [A] and [B], index into CATEGORIES; unless given no category has weights of its own.
         """
         share = compete(self.logits(features), allowed)
-        return np.where(allowed, expit(self.slope * log_odds(share, SUREST) + self.offset), 0.0)
+        probability = np.where(allowed, expit(self.slope * log_odds(share, SUREST) + self.offset), 0.0)
+        if category is not None:
+            for name, own in self.categories.items():
+                both = pairs_of(name, category)
+                probability = np.where(both, own.probability(features, allowed & both), probability)
+        return probability
+
+    def of(self, category: str) -> "Combination":
+        """The weights that pairs of a category are judged by."""
+        return self.categories.get(category, self)
+
+
+def pairs_of(name: str, category: CategoryPair) -> NDArray[np.bool_]:
+    """Which pairs [A, B] are both of the category."""
+    first, second = (one == CATEGORIES.index(name) for one in category)
+    return np.asarray(first[:, None] & second)
 
 
 def compete(logits: Array, allowed: NDArray[np.bool_]) -> Array:
@@ -65,31 +84,20 @@ def compete(logits: Array, allowed: NDArray[np.bool_]) -> Array:
 
 def candidate_features(
     logits: dict[str, Array],
-    motion: Array | None = None,
+    diffusion: Array | None = None,
     scene: SceneEvidence | None = None,
 ) -> dict[str, Array]:
     """Every number [A, B] that a combination may weigh.
 
     Args:
         logits: of `pair`, `frames` and `placement`, as far as they are there, against having no partner.
-        motion: belief after the landmarks agreed on a motion, from `motion.py`.
-        scene: what the whole frames say; its motion's length is voted on in the light of the `frames` logits.
+        diffusion: belief after the landmarks agreed on a motion, from `diffusion.py`.
+        scene: what the whole frames say.
     """
     features = dict(logits)
-    if motion is not None:
-        features["motion"] = log_odds(motion, BELIEF_SUREST)
+    if diffusion is not None:
+        features["diffusion"] = log_odds(diffusion, BELIEF_SUREST)
     if scene is not None:
-        trust = scene.trust
-        shape = scene.features.shape[:2]
-        features["scene"] = np.full(shape, trust)
-        features["scene_length"] = trust * log_odds(length_belief(scene, logits["frames"]), BELIEF_SUREST)
-        for name, values in zip(SCENE_FEATURES, np.moveaxis(scene.features, 2, 0), strict=True):
-            features[f"scene_{name}"] = trust * values
+        numbers = [np.ones(scene.features.shape[:2]), *np.moveaxis(scene.features, 2, 0)]
+        features |= {name: scene.trust * number for name, number in zip(SCENE_NAMES, numbers, strict=True)}
     return features
-
-
-def length_belief(scene: SceneEvidence, logits: Array) -> Array:
-    """Belief [A, B] in each pair once all landmarks agreed on how far the camera moved in the scene's direction."""
-    pairs = np.argwhere(np.isfinite(scene.length).all(axis=2) & scene.allowed)
-    likelihood = scene.length[pairs[:, 0], pairs[:, 1]].astype(np.float32)
-    return marginal(logits, pairs, likelihood, scene.log_lengths, MarginalConfig(no_motion=NO_MOTION))

@@ -1,7 +1,7 @@
 """All evidence in one probability: what the network says, one motion of all landmarks, the keypoints of whole frames.
 
 The network compares landmarks by their pixels (`pair`, `frames`) and by their boxes (`placement`). Beside it the
-landmarks agree on one motion of the camera (`motion.py`), and keypoints of the whole frames, where both frames have
+landmarks agree on one motion of the camera (`diffusion.py`), and keypoints of the whole frames, where both frames have
 them, tell that motion themselves (`scene.py`). A handful of weights makes one probability of it (`combine.py`).
 """
 
@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from robustmat.config import nearest
 from robustmat.errors import ConfigError
@@ -18,17 +19,10 @@ from robustmat.features.keypoints import detect_keypoints, no_keypoints
 from robustmat.geometry.relative_pose import MotionPrior, focal_and_center
 from robustmat.matching.combine import Combination, candidate_features
 from robustmat.matching.decision import Decision
+from robustmat.matching.diffusion import DiffusionConfig, diffuse
 from robustmat.matching.embedded import EmbeddedFrame
 from robustmat.matching.matcher import Matcher, checked_pixels, same_category
-from robustmat.matching.motion import (
-    MarginalConfig,
-    Motions,
-    car_motions,
-    known_motion,
-    marginal,
-    motion_likelihood,
-    tangent_boxes,
-)
+from robustmat.matching.motion import Motions, car_motions, known_motion, motion_likelihood, tangent_boxes
 from robustmat.matching.scene import SceneEvidence, SceneView, scene_evidence
 from robustmat.types import CATEGORIES, Array, Frame
 
@@ -84,15 +78,18 @@ class CombinedMatcher(Matcher):
         return twin
 
     def min_probability_for(self, precision: float) -> float:
-        table = self.combinations[self.evidence].precision
-        enough = [least for least, reached in table if reached >= precision]
-        if not enough:
-            best = max((reached for _, reached in table), default=0.0)
+        combination = self.combinations[self.evidence]
+        enough = [
+            min((least for least, reached in one.precision if reached >= precision), default=None)
+            for one in (combination, *combination.categories.values())
+        ]
+        if None in enough:
+            best = max((reached for _, reached in combination.precision), default=0.0)
             raise ConfigError(
                 f"'{self.name}' by evidence '{self.evidence}' reached a precision of {best:.3f} at most where it "
                 f"was fitted on: ask for less than {precision:g}"
             )
-        return min(enough)
+        return max(least for least in enough if least is not None)
 
     def embed(self, frame: Frame) -> EmbeddedFrame:
         pixels = checked_pixels(frame)
@@ -109,11 +106,13 @@ class CombinedMatcher(Matcher):
         if not a.landmarks or not b.landmarks:
             return np.zeros((len(a.landmarks), len(b.landmarks)))
         features, combination = self.features(a, b)
-        return combination.probability(features, self._allowed(a, b))
+        return combination.probability(features, self._allowed(a, b), (_categories(a), _categories(b)))
 
     def explain(self, a: EmbeddedFrame, b: EmbeddedFrame, i: int, j: int) -> list[tuple[str, float]]:
         """What each kind of evidence adds to the log odds of one pair, before it competes with its rivals."""
         features, combination = self.features(a, b)
+        if a.landmarks[i].category == b.landmarks[j].category:
+            combination = combination.of(a.landmarks[i].category)
         parts = [(name, weight * float(features[name][i, j])) for name, weight in combination.weights.items()]
         return [*parts, ("base rate", combination.intercept)]
 
@@ -143,19 +142,20 @@ class CombinedMatcher(Matcher):
 
     def _agree(self, a: EmbeddedFrame, b: EmbeddedFrame, logits: Array) -> Array:
         """Belief in every pair once the landmarks agreed on one motion of the camera."""
-        first, second = whole_frame(a), whole_frame(b)
-        pairs = np.argwhere(first.category[:, None] == second.category)
-        boxes_a, boxes_b = (
-            tangent_boxes(view.boxes, view.intrinsics, view.width, view.height) for view in (first, second)
-        )
         motions = told_motions(self.motions, self.motion) if self.motion else self.motions
-        likelihood = motion_likelihood(boxes_a, boxes_b, first.category, pairs, motions)
-        return marginal(logits, pairs, likelihood, motions.log_prior, MarginalConfig())
+        return diffuse(logits, *candidates(whole_frame(a), whole_frame(b), motions), motions, DiffusionConfig())
 
-    def _allowed(self, a: EmbeddedFrame, b: EmbeddedFrame) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
+    def _allowed(self, a: EmbeddedFrame, b: EmbeddedFrame) -> NDArray[np.bool_]:
         if self.same_category:
             return same_category(a.landmarks, b.landmarks)
         return np.ones((len(a.landmarks), len(b.landmarks)), np.bool_)
+
+
+def candidates(first: SceneView, second: SceneView, motions: Motions) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Pairs of one category [N, 2], and the log likelihood ratio of each under every motion [N, T]."""
+    pairs = np.argwhere(first.category[:, None] == second.category)
+    a, b = (tangent_boxes(view.boxes, view.intrinsics, view.width, view.height) for view in (first, second))
+    return pairs, motion_likelihood(a, b, first.category, pairs, motions)
 
 
 def told_motions(motions: Motions, prior: MotionPrior) -> Motions:
@@ -185,9 +185,13 @@ def whole_frame(frame: EmbeddedFrame) -> SceneView:
         keypoints = {name: frame.arrays[VIEW + name] for name in keypoints}
     return SceneView(
         boxes=np.array([mark.box for mark in frame.landmarks], np.float64).reshape(-1, 4),
-        category=np.array([CATEGORIES.index(mark.category) for mark in frame.landmarks], np.int64),
+        category=_categories(frame),
         intrinsics=np.array(intrinsics),
         width=int(width),
         height=int(height),
         keypoints=keypoints,
     )
+
+
+def _categories(frame: EmbeddedFrame) -> NDArray[np.int64]:
+    return np.array([CATEGORIES.index(mark.category) for mark in frame.landmarks], np.int64)

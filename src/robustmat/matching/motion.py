@@ -1,9 +1,8 @@
-"""Landmarks alone agree on one motion: boxes and categories of two frames, no keypoints.
+"""How well two boxes fit a motion of the camera: boxes and categories of two frames, no keypoints.
 
 A planar motion theta of the camera (ahead or back, aside, a turn) says where the partner of every landmark is seen,
 up to its depth. Depth is guessed from where the box meets the ground and from its usual width. `motion_likelihood`
-gives the log likelihood ratio of every candidate pair under every motion; `marginal` sums over motions, each believed
-as far as the landmarks together support it, and `diffuse` lets candidates exchange belief with those that agree.
+gives the log likelihood ratio of every candidate pair under every motion; `diffusion.py` lets the landmarks agree.
 """
 
 from dataclasses import dataclass, replace
@@ -12,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from robustmat.config import Config
 from robustmat.types import CATEGORIES, Array
 
 Floats = NDArray[np.floating]
@@ -183,106 +181,3 @@ def depth_density(boxes: Array, category: NDArray[np.int64], log_depth: Array) -
         left -= np.where(known, share, 0.0)
     anywhere = ((log_depth > np.log(2.0)) & (log_depth < np.log(90.0))) / np.log(45.0)
     return np.asarray(density + left[:, None] * anywhere)
-
-
-class MarginalConfig(Config):
-    """The few numbers of the marginal; geometry is the same on every street."""
-
-    pixels: float = 0.39  # weight of the pixels' logit
-    offset: float = -0.63
-    geometry: float = 0.86  # weight of the motion's log likelihood ratio
-    visible: float = 0.8  # how probable it is that a landmark may have a partner at all
-    sharpness: float = 2.4  # of the belief in motions
-    no_motion: float = 0.015  # prior that the frames share nothing
-
-
-def marginal(
-    logits: Array, pairs: NDArray[np.int64], likelihood: NDArray[np.float32], log_prior: Array, config: MarginalConfig
-) -> Array:
-    """Belief that each candidate is a match [A, B], summed over motions; -inf where there is no candidate.
-
-    Args:
-        logits: [A, B], by pixels, against having no partner.
-        pairs: [N, 2], the candidates.
-        likelihood: [N, T], from `motion_likelihood`.
-    """
-    rows, columns = logits.shape
-    i, j = pairs.T
-    belief = np.zeros(logits.shape)
-    if not len(pairs):
-        return belief
-    base = config.pixels * logits[i, j] + config.offset
-    strength = np.exp(np.minimum(base[:, None] + config.geometry * likelihood, 30.0))  # [N, T]
-    by_row, by_column = np.zeros((rows, strength.shape[1])), np.zeros((columns, strength.shape[1]))
-    np.add.at(by_row, i, strength)
-    np.add.at(by_column, j, strength)
-    v = config.visible
-    evidence = 0.5 * (np.log(1 - v + v * (1 + by_row)).sum(axis=0) + np.log(1 - v + v * (1 + by_column)).sum(axis=0))
-    alone = np.exp(np.minimum(base, 30.0))
-    row_alone, column_alone = np.bincount(i, alone, rows), np.bincount(j, alone, columns)
-    log_motion = np.append(
-        np.log1p(-config.no_motion) + log_prior + config.sharpness * evidence, np.log(config.no_motion)
-    )
-    weight = np.exp(log_motion - logsumexp(log_motion))
-    share = strength / np.sqrt((1 + by_row[i]) * (1 + by_column[j]))  # [N, T]
-    # Without any motion nothing is shared: candidates keep a tail of what pixels say.
-    share_alone = TAIL * alone / np.sqrt((1 + row_alone[i]) * (1 + column_alone[j]))
-    belief[i, j] = share @ weight[:-1] + weight[-1] * share_alone
-    return belief
-
-
-class DiffusionConfig(Config):
-    """The few numbers of the diffusion on the association graph."""
-
-    pixels: float = 0.48  # weight of the pixels' logit
-    offset: float = -0.9
-    own: float = 0.7  # weight of how likely a candidate's boxes are under any motion at all
-    coupling: float = 0.53  # how much belief an agreeing candidate lends
-    most: float = 8.0  # what all others together can lend or take
-    end_time: float = 3.0
-    steps: int = 12
-
-
-def agreement(likelihood: NDArray[np.float32], motions: Motions) -> tuple[Array, Array]:
-    """How much every two candidates agree on one motion [N, N], and how likely each is by itself [N].
-
-    Agreement is the pointwise mutual information of two candidates about the motion: the log of how much likelier they
-    are under one motion, of which something may be known, than under two independent ones. It is nothing but geometry.
-    """
-    weighted = np.exp(likelihood + 0.5 * motions.log_prior.astype(np.float32))  # [N, T]
-    alone = np.exp(likelihood + motions.log_vague.astype(np.float32)).sum(axis=1, dtype=np.float64)
-    together = (weighted @ weighted.T).astype(np.float64)
-    return np.log(together / alone[:, None] / alone + 1e-9), np.log(alone + 1e-9)
-
-
-def diffuse(
-    logits: Array, pairs: NDArray[np.int64], likelihood: NDArray[np.float32], motions: Motions, config: DiffusionConfig
-) -> Array:
-    """Belief [A, B] after candidates have exchanged it over the association graph.
-
-    Vertices are candidate pairs [N, 2], edges their agreement on one motion of the camera. The state x of all vertices
-    follows dx/dt = x_0 + coupling * W s(x) - x: what a candidate's own boxes and pixels say, plus what the candidates
-    believed now (s, after competition within rows and columns) lend it. The fixed point is where nobody is moved.
-    """
-    rows, columns = logits.shape
-    belief = np.zeros(logits.shape)
-    if not len(pairs):
-        return belief
-    i, j = pairs.T
-    edges, alone = agreement(likelihood, motions)
-    rivals = (i[:, None] == i) | (j[:, None] == j)  # of one landmark at most one candidate is right
-    edges = np.where(rivals, 0.0, np.clip(edges, -3.0, 5.0))
-    start = config.pixels * logits[i, j] + config.offset + config.own * alone
-    state, step = start.copy(), config.end_time / config.steps
-    for _ in range(config.steps):
-        lent = config.coupling * (edges @ _shares(state, i, j, rows, columns))
-        state += step * (start + config.most * np.tanh(lent / config.most) - state)
-    belief[i, j] = _shares(state, i, j, rows, columns)
-    return belief
-
-
-def _shares(state: Array, i: NDArray[np.int64], j: NDArray[np.int64], rows: int, columns: int) -> Array:
-    """Belief [N] in each candidate after competition with its rivals and with having no partner."""
-    odds = np.exp(np.minimum(state, 30.0))
-    by_row, by_column = np.bincount(i, odds, rows), np.bincount(j, odds, columns)
-    return np.asarray(odds / np.sqrt((1 + by_row[i]) * (1 + by_column[j])))

@@ -21,11 +21,8 @@ SCENE_FEATURES = (
     "edges",  # the same for its top and bottom
     "width",  # the same for its width
     "misfit",  # all three, at the depth that suits best
-    "joined",  # log(1 + keypoint matches between the two boxes)
     "parted",  # log(1 + keypoint matches from one of the boxes to elsewhere)
-    "guided",  # likeness of keypoints of both boxes along epipolar lines
-    "guided_share",  # how much of that goes to this partner rather than another
-    "depth",  # log of the best depth, in units of the distance moved
+    "guided_share",  # how much of the likeness of keypoints along epipolar lines goes to this partner
 )
 
 DEPTHS = np.geomspace(0.1, 80.0, 14)  # of the landmark in units of the distance moved
@@ -69,10 +66,6 @@ class SceneEvidence:
     pose: RelativePose
     features: Array  # [A, B, F], as SCENE_FEATURES names them
     matches: NDArray[np.int64]  # [M, 2] keypoints
-    length: Array  # [A, B, L], log likelihood of every pair by the metres that the camera moved (LENGTHS)
-    support: float  # of the motion, by keypoints and landmarks
-    allowed: NDArray[np.bool_]  # [A, B], pairs of one category
-    log_lengths: Array  # [L], log prior of LENGTHS
     trust: float  # 0 to 1, how far all this is to be believed
 
 
@@ -88,11 +81,11 @@ class Carried:
     total: Array
 
     def best(self) -> Array:
-        """Column, edges, width and all three at the depth that suits best, and the log of that depth: [5, A, B]."""
+        """Column, edges, width and all three at the depth that suits best: [4, A, B]."""
         if not self.total.size:
-            return np.zeros((5, *self.total.shape[:2]))
+            return np.zeros((4, *self.total.shape[:2]))
         best = self.total.argmin(axis=2)[:, :, None]
-        parts = [self.column, self.edges, self.width, np.minimum(self.total, 20.0), np.log(self.depth)]
+        parts = [self.column, self.edges, self.width, np.minimum(self.total, 20.0)]
         return np.stack([np.take_along_axis(part, best, axis=2)[:, :, 0] for part in parts])
 
 
@@ -134,23 +127,28 @@ def judge_by_motions(
     motion: MotionPrior | None = None,
 ) -> SceneEvidence:
     """Numbers about all pairs of landmarks, by the motion that keypoints and landmarks support together."""
-    base = np.zeros((len(a.boxes), len(b.boxes))) if logits is None else logits
-    allowed = a.category[:, None] == b.category
-    lengths = log_lengths(motion)
-    judged = []
-    for pose in poses:
-        there, back = carried(a, b, pose), carried(b, a, inverse(pose))
-        length = (scale_likelihood(a, there) + np.swapaxes(scale_likelihood(b, back), 0, 1)) / 2 + LENGTH_OFFSET
-        agreed = _agreed(base, allowed, length) + lengths
-        judged.append((pose.support + LANDMARK_SUPPORT * float(agreed.max(initial=0.0)), pose, there, back, length))
-    support, pose, there, back, length = max(judged, key=lambda one: one[0])
-    geometry = (there.best() + np.swapaxes(back.best(), 1, 2)) / 2  # [5, A, B]
+    pose = (
+        poses[0] if len(poses) == 1 else max(poses, key=lambda one: one.support + _landmarks(a, b, one, logits, motion))
+    )
+    geometry = (carried(a, b, pose).best() + np.swapaxes(carried(b, a, inverse(pose)).best(), 1, 2)) / 2  # [4, A, B]
     places_a, places_b = _places(a, b, matches)
-    joined, parted = joined_matches(a, b, places_a[pose.inliers], places_b[pose.inliers])
-    guided, share = guided_matches(a, b, pose)
-    features = np.stack([*geometry[:4], joined, parted, guided, share, geometry[4]], axis=-1)
+    parted = parted_matches(a, b, places_a[pose.inliers], places_b[pose.inliers])
+    features = np.stack([*geometry, parted, guided_share(a, b, pose)], axis=-1)
     trust = max(reliability(pose.count), TRUST_IN_ODOMETRY if motion else 0.0)
-    return SceneEvidence(pose, features, matches, length, support, allowed, lengths, trust)
+    return SceneEvidence(pose, features, matches, trust)
+
+
+def _landmarks(
+    a: SceneView, b: SceneView, pose: RelativePose, logits: Array | None, motion: MotionPrior | None
+) -> float:
+    """How much the landmarks support a motion, at the length that suits them best: log likelihood ratio."""
+    base = np.zeros((len(a.boxes), len(b.boxes))) if logits is None else logits
+    there, back = (
+        scale_likelihood(a, carried(a, b, pose)),
+        np.swapaxes(scale_likelihood(b, carried(b, a, inverse(pose))), 0, 1),
+    )
+    agreed = _agreed(base, a.category[:, None] == b.category, (there + back) / 2 + LENGTH_OFFSET)
+    return LANDMARK_SUPPORT * float((agreed + log_lengths(motion)).max(initial=0.0))
 
 
 def log_lengths(motion: MotionPrior | None) -> Array:
@@ -310,22 +308,19 @@ def inside(boxes: Array, places: Array, grown: float = GROWN) -> NDArray[np.bool
     return np.asarray(((places >= low) & (places <= high)).all(axis=2))
 
 
-def joined_matches(a: SceneView, b: SceneView, places_a: Array, places_b: Array) -> tuple[Array, Array]:
-    """log(1 + n) of matches that join two boxes, and of those that lead from one of them past the other: [A, B]."""
+def parted_matches(a: SceneView, b: SceneView, places_a: Array, places_b: Array) -> Array:
+    """log(1 + n) of the keypoint matches that lead from one of two boxes past the other: [A, B]."""
     in_a, in_b = (inside(view.boxes, at).astype(np.float64) for view, at in ((a, places_a), (b, places_b)))
-    joined = in_a @ in_b.T
     tight_a, tight_b = (inside(view.boxes, at, 0.0).astype(np.float64) for view, at in ((a, places_a), (b, places_b)))
-    parted = tight_a @ (1 - in_b).T + (1 - in_a) @ tight_b.T
-    return np.log1p(joined), np.log1p(parted)
+    return np.asarray(np.log1p(tight_a @ (1 - in_b).T + (1 - in_a) @ tight_b.T))
 
 
-def guided_matches(a: SceneView, b: SceneView, pose: RelativePose) -> tuple[Array, Array]:
-    """How alike the keypoints of two boxes are along epipolar lines [A, B], and this partner's share of that."""
+def guided_share(a: SceneView, b: SceneView, pose: RelativePose) -> Array:
+    """How alike the keypoints of two boxes are along epipolar lines, as a share among all partners: [A, B]."""
     in_a, in_b = (inside(one.boxes, np.asarray(one.keypoints["keypoint_place"], np.float64)) for one in (a, b))
     rows, columns = np.flatnonzero(in_a.any(axis=0)), np.flatnonzero(in_b.any(axis=0))
-    empty = np.zeros((len(a.boxes), len(b.boxes)))
     if not len(rows) or not len(columns):
-        return empty, empty
+        return np.zeros((len(a.boxes), len(b.boxes)))
     likeness = unit_descriptors({"keypoint_descriptor": a.keypoints["keypoint_descriptor"][rows]}) @ (
         unit_descriptors({"keypoint_descriptor": b.keypoints["keypoint_descriptor"][columns]}).T
     )
@@ -335,9 +330,8 @@ def guided_matches(a: SceneView, b: SceneView, pose: RelativePose) -> tuple[Arra
     likeness = np.where(distance < GUIDED_RANGE, likeness - ALIKE, 0.0).clip(min=0.0)  # [K, L]
     vote_ab = _votes(likeness, in_a[:, rows], in_b[:, columns])
     vote_ba = _votes(likeness.T, in_b[:, columns], in_a[:, rows]).T
-    votes = vote_ab + vote_ba
     total = vote_ab.sum(axis=1, keepdims=True) + vote_ba.sum(axis=0, keepdims=True)
-    return np.log1p(10 * votes), votes / (total + 0.1)
+    return np.asarray((vote_ab + vote_ba) / (total + 0.1))
 
 
 def epipolar_distance(pose: RelativePose, rays_a: Array, rays_b: Array) -> Array:
