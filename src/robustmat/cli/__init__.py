@@ -11,6 +11,7 @@ import typer
 
 from robustmat import __version__
 from robustmat.cli import bench, detect, export, inspect, map, prepare
+from robustmat.cli.certify import certify
 from robustmat.cli.checks import explain
 from robustmat.cli.console import say
 from robustmat.cli.demo import demo
@@ -52,6 +53,7 @@ app.command(rich_help_panel=LABORATORY, cls=DenoiseByDefault)(evaluate)
 app.command(rich_help_panel=LABORATORY, cls=DenoiseByDefault)(reproduce)
 app.command(rich_help_panel=LABORATORY)(stability)
 app.command(rich_help_panel=LABORATORY)(robustness)
+app.command(rich_help_panel=LABORATORY)(certify)
 app.add_typer(bench.app, name="bench", rich_help_panel=LABORATORY)
 app.add_typer(export.app, name="export", rich_help_panel=LABORATORY)
 

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from robustmat.cli.checks import choose_device, output_file, output_folder, output_picture, output_video
+from robustmat.cli.checks import choose_device, need, output_file, output_folder, output_picture, output_video
 from robustmat.cli.console import make_console, say
 from robustmat.cli.denoise import Denoise
 
 if TYPE_CHECKING:
     from robustmat.landmarks.sequences import FrameSequence
     from robustmat.matching.matcher import Matcher
+    from robustmat.robustness.certificate import Certificate
     from robustmat.types import Frame, MatchResult
 
     Add = Callable[[MatchResult, Any], object]  # with its picture, where one is needed
@@ -125,6 +126,15 @@ def match(
     any_category: Annotated[
         bool, typer.Option("--any-category", rich_help_panel=DECISION, help="Let a sign match a pole.")
     ] = False,
+    certify: Annotated[
+        bool,
+        typer.Option(
+            "--certify",
+            rich_help_panel=DECISION,
+            help="Print with each match how far a patch may change before the decision can; needs a certified "
+            "checkpoint (`street-certified`) and torch.",
+        ),
+    ] = False,
     checkpoint: Annotated[
         str,
         typer.Option(rich_help_panel=MODEL, help="A shipped name (`robustmat models`), a checkpoint folder or a run."),
@@ -207,6 +217,7 @@ def match(
             "--masks-b": masks_b,
             "--picture": picture,
             "--motion": motion,
+            "--certify": certify or None,
         },
         for_a_drive={
             "--boxes": boxes,
@@ -236,7 +247,7 @@ def match(
         matcher = load(checkpoint, **options)
         if precision is not None:
             decision["min_probability"] = matcher.min_probability_for(precision)
-        _match_two(frames, matcher, decision, json, picture)
+        _match_two(frames, matcher, decision, json, picture, certified=certify)
     else:
         sequence = read_sequence(
             a, boxes, masks, camera, every=every, image_topic=image_topic, detector=finder, denoiser=denoise
@@ -268,7 +279,13 @@ def _is_drive(path: Path) -> bool:
 
 
 def _match_two(
-    frames: "tuple[Frame, Frame]", matcher: "Matcher", decision: dict[str, Any], json: Path | None, picture: Path | None
+    frames: "tuple[Frame, Frame]",
+    matcher: "Matcher",
+    decision: dict[str, Any],
+    json: Path | None,
+    picture: Path | None,
+    *,
+    certified: bool = False,
 ) -> None:
     from rich.table import Table
 
@@ -280,22 +297,47 @@ def _match_two(
         if not frame.landmarks:
             say(f"robustmat: {frame.name} has no landmarks, so nothing can match", err=True)
     result = match_frames(*frames, matcher, **decision)
+    proven = _certificates(matcher, result) if certified else ()
     console = make_console()
-    table = Table("", "landmark of A", "of B", "category", "probability")
+    table = Table("", "landmark of A", "of B", "category", "probability", *(["certified up to"] if proven else []))
     for number, match in enumerate(result.matches, start=1):
         category = result.landmarks_a[match.a].category.replace("_", " ")
-        table.add_row(str(number), str(match.a), str(match.b), category, f"{match.probability:.2f}")
+        limit = [_limit(proven[number - 1])] if proven else []
+        table.add_row(str(number), str(match.a), str(match.b), category, f"{match.probability:.2f}", *limit)
     if result.matches:
         console.print(table)
     console.print(summarize(result), highlight=False)
+    if proven:
+        from robustmat.robustness.certificate import summary
+
+        console.print(summary(proven), highlight=False)
     if json is None and picture is None:
         console.print("see them with --picture matches.png, keep them with --json matches.json", highlight=False)
     if json is not None:
-        write_json(json, result.to_json())
+        written = result.to_json()
+        for match, one in zip(written["matches"], proven, strict=False):
+            match["certificate"] = one.to_json()
+        write_json(json, written)
         console.print(f"wrote {json}", soft_wrap=True)
     if picture is not None:
         result.draw(picture)
         console.print(f"wrote {picture}", soft_wrap=True)
+
+
+def _certificates(matcher: "Matcher", result: "MatchResult") -> "tuple[Certificate, ...]":
+    need("torch", purpose="--certify")
+    from robustmat.robustness.certificate import certify
+
+    return certify(matcher, result)
+
+
+def _limit(certificate: "Certificate") -> str:
+    """`5.2 grey levels (34 dB)`"""
+    from robustmat.robustness.certificate import psnr
+
+    if not certificate.patch:
+        return "nothing"
+    return f"{certificate.patch:.1f} grey levels ({psnr(certificate.patch):.0f} dB)"
 
 
 def _match_drive(

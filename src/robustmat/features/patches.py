@@ -78,8 +78,7 @@ def cut_patches(image: Image, boxes: Sequence[Box], config: PatchConfig) -> NDAr
     patches = np.repeat(blank[None], len(boxes), axis=0)
     for patch, box in zip(patches, boxes, strict=True):
         left, top, right, bottom = crop_window(box, width, height, config)
-        ratio = size / max(right - left, bottom - top)
-        rows, columns = (max(1, min(size, round(side * ratio))) for side in (bottom - top, right - left))
+        rows, columns = resized_shape(bottom - top, right - left, size)
         y, x = (size - rows) // 2, (size - columns) // 2
         patch[y : y + rows, x : x + columns, :3] = _resize(image[top:bottom, left:right], columns, rows)
         if config.context is not None:
@@ -87,9 +86,20 @@ def cut_patches(image: Image, boxes: Sequence[Box], config: PatchConfig) -> NDAr
     return patches
 
 
+def resized_shape(height: int, width: int, size: int) -> tuple[int, int]:
+    """Rows and columns of a crop whose longer side was scaled to `size`."""
+    ratio = size / max(width, height)
+    rows, columns = (max(1, min(size, round(side * ratio))) for side in (height, width))
+    return rows, columns
+
+
+def resizing(height: int, rows: int) -> int:
+    """OpenCV's interpolation from so many rows to so many."""
+    return cv2.INTER_AREA if rows < height else cv2.INTER_LINEAR
+
+
 def _resize(crop: Image, columns: int, rows: int) -> Image:
-    shrinks = rows < crop.shape[0]
-    how = cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
+    how = resizing(crop.shape[0], rows)
     return np.asarray(cv2.resize(crop, (columns, rows), interpolation=how), np.uint8)
 
 

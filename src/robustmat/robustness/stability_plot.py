@@ -5,59 +5,16 @@ from pathlib import Path
 
 import numpy as np
 from PIL import Image as PillowImage
-from PIL import ImageDraw, ImageFont
+from PIL import ImageDraw
 from scipy.stats import gaussian_kde
 
-from robustmat.files import replacing
+from robustmat.robustness.panel import INK, LEVELS, PANEL, TALL, Color, Panel, large, round_steps, save
 from robustmat.robustness.stability import GRAPH, MAPS, VERTEX, Stability
 from robustmat.types import Array
 
-Color = tuple[int, int, int]
-Point = tuple[float, float]
-
-INK: Color = (30, 30, 30)
-FAINT: Color = (224, 224, 224)
-LEVELS: tuple[Color, ...] = ((31, 97, 168), (196, 132, 20), (178, 50, 44))  # little noise to much
-PANEL, TALL, MARGIN, FOOT = 430, 250, 52, 40
 TITLES = {MAPS: "|| h_DS(x') - h_DS(x) ||", VERTEX: "|| f(x') - f(x) ||", GRAPH: "|| g(G') - g(G) ||"}
 GRID = 160  # points of a density
 MOST_NOISE = 1.5  # over signal; what is more is cut off
-
-
-class Panel:
-    """One set of axes on a picture; values are placed by their range."""
-
-    def __init__(self, pen: ImageDraw.ImageDraw, left: float, top: float, x: Point, y: Point, title: str) -> None:
-        self.pen, self.left, self.top, self.x, self.y = pen, left, top, x, y
-        self.font = ImageFont.load_default(size=12)
-        pen.text((left + MARGIN, top + 8), title, fill=INK, font=ImageFont.load_default(size=14))
-        corners = [self.at(x[0], y[1]), self.at(x[0], y[0]), self.at(x[1], y[0])]
-        pen.line(corners, fill=INK)
-
-    def at(self, x: float, y: float) -> Point:
-        across = (x - self.x[0]) / (self.x[1] - self.x[0])
-        up = (y - self.y[0]) / (self.y[1] - self.y[0])
-        wide, high = PANEL - MARGIN - 20, TALL - FOOT - 34
-        return self.left + MARGIN + wide * across, self.top + TALL - FOOT - high * up
-
-    def ticks_across(self, values: Sequence[float], name: str) -> None:
-        for value in values:
-            x, y = self.at(value, self.y[0])
-            self.pen.text((x, y + 5), f"{value:g}", fill=INK, font=self.font, anchor="mt")
-        x, y = self.at((self.x[0] + self.x[1]) / 2, self.y[0])
-        self.pen.text((x, y + 21), name, fill=INK, font=self.font, anchor="mt")
-
-    def ticks_up(self, values: Sequence[float]) -> None:
-        for value in values:
-            x, y = self.at(self.x[0], value)
-            self.pen.line([(x, y), self.at(self.x[1], value)], fill=FAINT)
-            self.pen.text((x - 6, y), f"{value:g}", fill=INK, font=self.font, anchor="rm")
-
-    def legend(self, entries: Sequence[tuple[str, Color]]) -> None:
-        right, y = self.left + PANEL - 24, self.top + 30
-        for name, color in entries:
-            self.pen.text((right, y), name, fill=color, font=self.font, anchor="rt")
-            y += 16
 
 
 def draw_norms(measured: Stability, path: Path | str) -> Path:
@@ -65,20 +22,20 @@ def draw_norms(measured: Stability, path: Path | str) -> Path:
     stages = [stage for stage in measured.stages if stage in TITLES] or list(measured.stages)
     picture = PillowImage.new("RGB", (2 * PANEL, 26 + TALL * len(stages)), (255, 255, 255))
     pen = ImageDraw.Draw(picture)
-    pen.text((16, 6), f"{measured.model}: difference of perturbed and clean landmarks", fill=INK, font=_large())
+    pen.text((16, 6), f"{measured.model}: difference of perturbed and clean landmarks", fill=INK, font=large())
     for row, stage in enumerate(stages):
         levels = {name: norms.absolute for (known, name), norms in measured.norms.items() if known == stage}
         title = TITLES.get(stage, f"|| {stage}(x') - {stage}(x) ||")
         _densities(pen, 0, 26 + row * TALL, levels, title)
         _boxes(pen, PANEL, 26 + row * TALL, levels, title)
-    return _save(picture, path)
+    return save(picture, path)
 
 
 def draw_noise_to_signal(measured: Sequence[Stability], path: Path | str) -> Path:
     """One panel a model: boxes of noise over the distance between different landmarks, by stage and level."""
     picture = PillowImage.new("RGB", (2 * PANEL, 26 + TALL * ((len(measured) + 1) // 2)), (255, 255, 255))
     pen = ImageDraw.Draw(picture)
-    pen.text((16, 6), "Noise over the distance between different landmarks: below 1 is good", fill=INK, font=_large())
+    pen.text((16, 6), "Noise over the distance between different landmarks: below 1 is good", fill=INK, font=large())
     for number, one in enumerate(measured):
         levels = list(dict.fromkeys(name for _, name in one.norms))
         count = len(one.stages)
@@ -91,14 +48,14 @@ def draw_noise_to_signal(measured: Sequence[Stability], path: Path | str) -> Pat
             x, y = panel.at(place, 0)
             pen.text((x, y + 5), stage, fill=INK, font=panel.font, anchor="mt")
         panel.legend([(_level(name), LEVELS[i % len(LEVELS)]) for i, name in enumerate(levels)])
-    return _save(picture, path)
+    return save(picture, path)
 
 
 def draw_bounds(measured: Stability, path: Path | str) -> Path:
     """Differences after a flow over differences before it, and the proven bound as a line: no point lies above it."""
     picture = PillowImage.new("RGB", (PANEL * len(measured.bounds), 26 + TALL), (255, 255, 255))
     pen = ImageDraw.Draw(picture)
-    pen.text((16, 6), f"{measured.model}: what the flow leaves of a difference", fill=INK, font=_large())
+    pen.text((16, 6), f"{measured.model}: what the flow leaves of a difference", fill=INK, font=large())
     for number, ((before, after), bound) in enumerate(measured.bounds.items()):
         levels = [name for known, name in measured.norms if known == before]
         starts = {name: measured.norms[before, name].absolute for name in levels}
@@ -106,8 +63,8 @@ def draw_bounds(measured: Stability, path: Path | str) -> Path:
         most = float(max(values.max() for values in starts.values())) * 1.05
         title = f"{after} over {before}"
         panel = Panel(pen, number * PANEL, 26, (0, most), (0, bound * most), title)
-        panel.ticks_up(_round_steps(bound * most))
-        panel.ticks_across(_round_steps(most), "difference before the flow")
+        panel.ticks_up(round_steps(bound * most))
+        panel.ticks_across(round_steps(most), "difference before the flow")
         for level, name in enumerate(levels):
             for x, y in zip(starts[name], ends[name], strict=True):
                 at = panel.at(x, y)
@@ -116,7 +73,7 @@ def draw_bounds(measured: Stability, path: Path | str) -> Path:
         pen.line([panel.at(0, 0), panel.at(most, bound * most)], fill=INK, width=2)
         x, y = panel.at(0.05 * most, 0.9 * bound * most)
         pen.text((x, y), f"line: proven, at most {bound:.3f}", fill=INK, font=panel.font)
-    return _save(picture, path)
+    return save(picture, path)
 
 
 def _densities(pen: ImageDraw.ImageDraw, left: float, top: float, levels: dict[str, Array], title: str) -> None:
@@ -125,7 +82,7 @@ def _densities(pen: ImageDraw.ImageDraw, left: float, top: float, levels: dict[s
     curves = {name: _density(values, grid) for name, values in levels.items()}
     high = max(float(curve.max()) for curve in curves.values())
     panel = Panel(pen, left, top, (0, most * 1.05), (0, high * 1.08), f"density of {title}")
-    panel.ticks_across(_round_steps(most), "norm")
+    panel.ticks_across(round_steps(most), "norm")
     for number, curve in enumerate(curves.values()):
         points = [panel.at(x, y) for x, y in zip(grid, curve, strict=True)]
         pen.line(points, fill=LEVELS[number % len(LEVELS)], width=2)
@@ -141,7 +98,7 @@ def _density(values: Array, grid: Array) -> Array:
 def _boxes(pen: ImageDraw.ImageDraw, left: float, top: float, levels: dict[str, Array], title: str) -> None:
     most = max(float(values.max()) for values in levels.values()) * 1.05
     panel = Panel(pen, left, top, (-0.5, len(levels) - 0.5), (0, most), title)
-    panel.ticks_up(_round_steps(most))
+    panel.ticks_up(round_steps(most))
     for number, (name, values) in enumerate(levels.items()):
         _box(panel, number, 0.2, values, LEVELS[number % len(LEVELS)])
         x, y = panel.at(number, 0)
@@ -167,24 +124,3 @@ def _box(panel: Panel, place: float, half: float, values: Array, color: Color) -
 def _level(name: str) -> str:
     kind, _, level = name.partition(":")
     return f"{level} dB" if kind in ("paper", "awgn") else name
-
-
-def _round_steps(most: float) -> list[float]:
-    """Four or so round numbers from 0 to `most`."""
-    if most <= 0:
-        return [0.0]
-    raw = most / 4
-    power = 10 ** np.floor(np.log10(raw))
-    step = float(power * min((1, 2, 2.5, 5, 10), key=lambda one: abs(one * power - raw)))
-    return [round(step * number, 10) for number in range(int(most / step) + 1)]
-
-
-def _large() -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
-    return ImageFont.load_default(size=15)
-
-
-def _save(picture: PillowImage.Image, path: Path | str) -> Path:
-    path = Path(path)
-    with replacing(path) as temporary:
-        picture.quantize(64).save(temporary, optimize=True)
-    return path
