@@ -21,6 +21,7 @@ from robustmat.cli.match import match
 from robustmat.cli.models import models
 from robustmat.cli.options import refuse_odd_numbers
 from robustmat.cli.perturb import perturb
+from robustmat.cli.prune import prune
 from robustmat.cli.reproduce import reproduce
 from robustmat.cli.robustness import robustness
 from robustmat.cli.serve import serve
@@ -54,6 +55,7 @@ app.command(rich_help_panel=LABORATORY, cls=DenoiseByDefault)(reproduce)
 app.command(rich_help_panel=LABORATORY)(stability)
 app.command(rich_help_panel=LABORATORY)(robustness)
 app.command(rich_help_panel=LABORATORY)(certify)
+app.command(rich_help_panel=LABORATORY)(prune)
 app.add_typer(bench.app, name="bench", rich_help_panel=LABORATORY)
 app.add_typer(export.app, name="export", rich_help_panel=LABORATORY)
 

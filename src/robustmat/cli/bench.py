@@ -138,6 +138,43 @@ def inference(
 
 
 @app.command()
+def runtime(
+    methods: Annotated[
+        str | None,
+        typer.Option(metavar="A,B,...", help="Instead of all: robustmat, robustmat-paper, solar, root-sift, ..."),
+    ] = None,
+    landmarks: Annotated[int, typer.Option(min=2, help="Of each frame, the same for all methods.")] = 12,
+    rounds: Annotated[int, typer.Option(min=1, help="How often each method runs, after a warm-up.")] = 10,
+    threads: Threads = None,
+    scale: Scale = 1.0,
+    clock: Clock = "wall",
+    json: Json = None,
+    plot: Chart = None,
+    page: Annotated[Path | None, typer.Option(callback=output_file, help="Write the table as Markdown.")] = None,
+) -> None:
+    """Seconds to match a frame pair, every method at equal landmarks: the paper's runtime table."""
+    import sys
+
+    from robustmat.bench.inference_plot import draw_bars
+    from robustmat.errors import ConfigError
+
+    try:
+        from robustmat.bench.runtime import RuntimeSettings, bench_runtime, write_runtime
+    except ModuleNotFoundError as missing:
+        raise ConfigError(f"this benchmark needs '{missing.name}': pip install 'robustmat[bench]'") from None
+    _check(plot, clock)
+    _set_threads(threads)
+    chosen = tuple(word.strip() for word in methods.split(",")) if methods else ()
+    report = bench_runtime(RuntimeSettings(chosen, landmarks, rounds, scale, clock), _tell)
+    _show_sections(report)
+    _write(report, json)
+    if plot is not None:
+        say(f"look at {draw_bars(report, plot)}")
+    if page is not None:
+        say(f"wrote {write_runtime(page, report, ' '.join(['robustmat', *sys.argv[1:]]))}")
+
+
+@app.command()
 def training(
     model: Annotated[str, typer.Option(help="street or paper.")] = "street",
     rounds: Annotated[int, typer.Option(min=1, help="Steps of each contestant.")] = 10,

@@ -25,6 +25,7 @@ EXTRA_OF = {
     "kornia": "train",
     "lightning": "train",
     "tensorboard": "train",
+    "torch_pruning": "prune",
     "torchdiffeq": "bench",
     "fastapi": "web",
     "uvicorn": "web",

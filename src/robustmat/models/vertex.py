@@ -24,6 +24,8 @@ class VertexConfig(Config):
     colours: bool = False  # their layout beside what is learned
     stem_channels: PositiveInt = 64
     channels: PositiveInt = 128
+    # Inside the two blocks of h_DS and between the field's convolutions, where pruning made them narrower.
+    inner_channels: tuple[PositiveInt, PositiveInt, PositiveInt] | None = None
     evolution: Literal["diffusion", "residual", "none"] = "diffusion"
     field: Literal["plain", "contractive"] = "plain"
     contraction_rate: PositiveFloat = 0.5
@@ -39,9 +41,16 @@ class VertexConfig(Config):
         for name in ("stem_channels", "channels"):
             if getattr(self, name) % GROUP_SIZE:
                 raise ValueError(f"{name} must be a multiple of {GROUP_SIZE}, found {getattr(self, name)}")
+        if any(width % GROUP_SIZE for width in self.inner_channels or ()):
+            raise ValueError(f"inner_channels must be multiples of {GROUP_SIZE}, found {self.inner_channels}")
         if self.evolution == "diffusion" and self.field == "contractive":
             check_stable_steps(self.contraction_rate, self.lipschitz, self.end_time, self.solver)
         return self
+
+    @property
+    def inner(self) -> tuple[int, int, int]:
+        """The widths inside the two blocks of h_DS and inside the field."""
+        return self.inner_channels or (self.stem_channels, self.channels, self.channels)
 
     @property
     def descriptor_dim(self) -> int:
@@ -73,12 +82,12 @@ def check_stable_steps(rate: float, lipschitz: float, end_time: float, solver: S
 class DownBlock(nn.Module):
     """A residual block of two convolutions and a 1x1 shortcut that halves height and width."""
 
-    def __init__(self, inputs: int, outputs: int) -> None:
+    def __init__(self, inputs: int, inner: int, outputs: int) -> None:
         super().__init__()
         self.norm1 = nn.GroupNorm(inputs // GROUP_SIZE, inputs)
-        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride=2, padding=1)
-        self.norm2 = nn.GroupNorm(outputs // GROUP_SIZE, outputs)
-        self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1)
+        self.conv1 = nn.Conv2d(inputs, inner, 3, stride=2, padding=1)
+        self.norm2 = nn.GroupNorm(inner // GROUP_SIZE, inner)
+        self.conv2 = nn.Conv2d(inner, outputs, 3, padding=1)
         self.shortcut = nn.Conv2d(inputs, outputs, 1, stride=2)
 
     def forward(self, maps: Tensor) -> Tensor:
@@ -89,12 +98,12 @@ class DownBlock(nn.Module):
         return shortcut.add_(update)
 
 
-def downsample(inputs: int, stem_channels: int, channels: int) -> nn.Sequential:
+def downsample(inputs: int, config: VertexConfig) -> nn.Sequential:
     """h_DS: seven convolutions from a patch [B, I, S, S] to a map [B, C, S/4, S/4]."""
     return nn.Sequential(
-        nn.Conv2d(inputs, stem_channels, 3, padding=1),
-        DownBlock(stem_channels, stem_channels),  # [B, stem, S/2, S/2]
-        DownBlock(stem_channels, channels),  # [B, C, S/4, S/4]
+        nn.Conv2d(inputs, config.stem_channels, 3, padding=1),
+        DownBlock(config.stem_channels, config.inner[0], config.stem_channels),  # [B, stem, S/2, S/2]
+        DownBlock(config.stem_channels, config.inner[1], config.channels),  # [B, C, S/4, S/4]
     )
 
 
@@ -107,18 +116,19 @@ def shifted_convolution(state: Tensor, kernel: Tensor, bias: Tensor | None, shif
 
 
 class ConvBlock(nn.Module):
-    """Convolution, normalisation, activation, twice; `shift` [C, 1, 1] is added to both convolutions."""
+    """Convolution, normalisation, activation, twice; `shifts` [C, 1, 1] are added to the convolutions."""
 
-    def __init__(self, channels: int) -> None:
+    def __init__(self, channels: int, inner: int) -> None:
         super().__init__()
-        self.conv1 = nn.Conv2d(channels, channels, 3, padding=1)
-        self.norm1 = nn.GroupNorm(channels // GROUP_SIZE, channels)
-        self.conv2 = nn.Conv2d(channels, channels, 3, padding=1)
+        self.conv1 = nn.Conv2d(channels, inner, 3, padding=1)
+        self.norm1 = nn.GroupNorm(inner // GROUP_SIZE, inner)
+        self.conv2 = nn.Conv2d(inner, channels, 3, padding=1)
         self.norm2 = nn.GroupNorm(channels // GROUP_SIZE, channels)
 
-    def forward(self, state: Tensor, shift: Tensor | None = None) -> Tensor:
+    def forward(self, state: Tensor, shifts: tuple[Tensor | None, Tensor | None] = (None, None)) -> Tensor:
         # ELU, not ReLU: a slope that is never negative could only push features up.
-        for conv, norm in ((self.conv1, self.norm1), (self.conv2, self.norm2)):
+        layers = ((self.conv1, self.norm1), (self.conv2, self.norm2))
+        for (conv, norm), shift in zip(layers, shifts, strict=True):
             state = F.elu(norm(shifted_convolution(state, conv.weight, conv.bias, shift)), inplace=True)
         return state
 
@@ -126,28 +136,32 @@ class ConvBlock(nn.Module):
 class ConvField(nn.Module):
     """h_CNN, plain: a block whose convolutions are shifted as time goes by."""
 
-    def __init__(self, channels: int) -> None:
+    def __init__(self, channels: int, inner: int) -> None:
         super().__init__()
-        self.block = ConvBlock(channels)
+        self.block = ConvBlock(channels, inner)
         self.time_shift = nn.Parameter(torch.zeros(channels, 1, 1))
+        # Both convolutions share one shift as long as they have one width.
+        self.inner_shift = None if inner == channels else nn.Parameter(torch.zeros(inner, 1, 1))
 
     def dynamics(self) -> Dynamics:
-        return lambda time, state: self.block(state, time * self.time_shift)
+        inner = self.time_shift if self.inner_shift is None else self.inner_shift
+        return lambda time, state: self.block(state, (time * inner, time * self.time_shift))
 
 
 class ContractiveField(nn.Module):
     """h_CNN, contractive: h(z) = -a z + N(z) with a = rate + Lip(N), so that trajectories approach each other
     at least as fast as exp(-rate t). N is two bounded convolutions around a 1-Lipschitz activation."""
 
-    def __init__(self, channels: int, rate: float, lipschitz: float) -> None:
+    def __init__(self, channels: int, rate: float, lipschitz: float, inner: int | None = None) -> None:
         super().__init__()
-        self.conv1 = nn.Conv2d(channels, channels, 3, padding=1)
-        self.conv2 = nn.Conv2d(channels, channels, 3, padding=1)
-        self.time_shift = nn.Parameter(torch.zeros(channels, 1, 1))
+        inner = inner or channels
+        self.conv1 = nn.Conv2d(channels, inner, 3, padding=1)
+        self.conv2 = nn.Conv2d(inner, channels, 3, padding=1)
+        self.time_shift = nn.Parameter(torch.zeros(inner, 1, 1))
         self.decay = rate + lipschitz
         self.bounded = Bounded(convolution_bound, lipschitz**0.5)  # each convolution; their product is Lip(N)
         for conv in (self.conv1, self.conv2):
-            nn.init.orthogonal_(conv.weight.data.view(channels, -1))
+            nn.init.orthogonal_(conv.weight.data.view(len(conv.weight), -1))
 
     def dynamics(self) -> Dynamics:
         """The field with its kernels scaled to their bounds once, not at every evaluation."""
@@ -168,8 +182,10 @@ class VertexField(Protocol):
 
 
 VERTEX_FIELDS: dict[str, Callable[[VertexConfig], nn.Module]] = {
-    "plain": lambda config: ConvField(config.channels),
-    "contractive": lambda config: ContractiveField(config.channels, config.contraction_rate, config.lipschitz),
+    "plain": lambda config: ConvField(config.channels, config.inner[2]),
+    "contractive": lambda config: ContractiveField(
+        config.channels, config.contraction_rate, config.lipschitz, config.inner[2]
+    ),
 }
 
 
@@ -192,11 +208,11 @@ class VertexDiffusion(nn.Module):
     def __init__(self, config: VertexConfig, inputs: int = 3) -> None:
         super().__init__()
         self.config = config
-        self.downsample = downsample(inputs, config.stem_channels, config.channels)
+        self.downsample = downsample(inputs, config)
         if config.evolution == "diffusion":
             self.field: nn.Module = VERTEX_FIELDS[config.field](config)
         elif config.evolution == "residual":
-            self.blocks = nn.ModuleList(ConvBlock(config.channels) for _ in range(2))
+            self.blocks = nn.ModuleList(ConvBlock(config.channels, config.inner[2]) for _ in range(2))
         if config.handcrafted:
             self.handcrafted = Handcrafted(config.orientations, config.colours)
         self.pool = nn.AdaptiveAvgPool2d(config.pooling_grid)
