@@ -33,5 +33,5 @@ def test_the_page_has_a_row_for_every_method_and_ours_is_one(tmp_path: Path) -> 
 
 
 def test_an_unknown_method_is_refused_before_anything_is_rendered() -> None:
-    with pytest.raises(ConfigError, match="unknown method 'hardnett'.*hardnet"):
+    with pytest.raises(ConfigError, match=r"unknown method 'hardnett'.*hardnet"):
         bench_runtime(RuntimeSettings(("hardnett",)))

@@ -12,7 +12,9 @@ from robustmat.cli.console import make_console, progress_bars
 
 def certify(
     datasets: Annotated[list[Path], typer.Argument(metavar="DATASET", help="Prepared data sets, each judged apart.")],
-    checkpoint: Annotated[str, typer.Option(help="A certified checkpoint or run.")] = "street-certified",
+    checkpoint: Annotated[
+        str, typer.Option(help="A certified checkpoint or run; the default is a folder of the repository.")
+    ] = "checkpoints/street-certified",
     perturb: Annotated[str, typer.Option(metavar="A,B,...", help="Conditions: clean, paper:16, ...")] = "clean",
     frame_pairs: Annotated[int, typer.Option(min=1, help="At most so many of each data set.")] = 100,
     attacks: Annotated[int, typer.Option(min=0, help="Attack so many right matches of each, by gradients.")] = 40,

@@ -132,7 +132,7 @@ def match(
             "--certify",
             rich_help_panel=DECISION,
             help="Print with each match how far a patch may change before the decision can; needs a certified "
-            "checkpoint (`street-certified`) and torch.",
+            "checkpoint (`robustmat train certified`) and torch.",
         ),
     ] = False,
     checkpoint: Annotated[

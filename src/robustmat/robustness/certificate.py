@@ -24,7 +24,7 @@ from robustmat.matching.decision import Decision
 from robustmat.matching.matcher import Matcher, both_exist, same_category
 from robustmat.matching.network import NetworkMatcher
 from robustmat.models.certified import CertifiedNetwork
-from robustmat.types import Box, Frame, MatchResult
+from robustmat.types import Box, MatchResult
 
 ROUNDED = 0.8  # grey levels: half of one, and OpenCV's fixed-point weights
 SLACK = 1e-3  # grey levels: what single precision may add to a distance
@@ -65,8 +65,8 @@ def certified_network(matcher: Matcher) -> CertifiedNetwork:
     if isinstance(matcher, NetworkMatcher) and isinstance(matcher.network, CertifiedNetwork):
         return matcher.network
     raise ConfigError(
-        f"'{matcher.name}' cannot be certified: its network normalises, so that no useful bound on it is known; "
-        "use a certified one (--checkpoint street-certified, or `robustmat train certified`), with torch"
+        f"'{matcher.name}' cannot be certified: its network normalises, so that no useful bound on it is known; use a "
+        "certified one (checkpoints/street-certified of the repository, or `robustmat train certified`), with torch"
     )
 
 
@@ -78,14 +78,18 @@ def certify(matcher: Matcher, result: MatchResult) -> tuple[Certificate, ...]:
     if matcher.same_category:
         allowed = same_category(result.landmarks_a, result.landmarks_b)
     found = []
+    shapes = [None if frame is None else frame.image.shape[:2] for frame in (result.frame_a, result.frame_b)]
     for match in result.matches:
         least = least_score(result, matcher.decision, exists[match.a, match.b])
         patch = radius(match.score, least, network.lipschitz)
         rivals = rival_scores(result.score, allowed, match.a, match.b)
         apart = (match.score - rivals.max()) / 2 if len(rivals) else math.inf  # either may move
         both = min(match.score - least, apart) / 2  # each distance has two ends
-        frames = ((result.frame_a, result.landmarks_a[match.a]), (result.frame_b, result.landmarks_b[match.b]))
-        image = min(image_radius(patch, frame, mark.box, network.config.patch) for frame, mark in frames)
+        marks = result.landmarks_a[match.a], result.landmarks_b[match.b]
+        image = min(
+            image_radius(patch, shape, mark.box, network.config.patch)
+            for shape, mark in zip(shapes, marks, strict=True)
+        )
         found.append(Certificate(patch, image, max(0.0, (both - SLACK) / network.lipschitz)))
     return tuple(found)
 
@@ -114,11 +118,12 @@ def rival_scores(score: NDArray[Any], allowed: NDArray[np.bool_], row: int, colu
     return score[mine & allowed]
 
 
-def image_radius(patch_radius: float, frame: Frame | None, box: Box, config: PatchConfig) -> float:
-    """The same change, inside the crop of an image; 0 where the frame is not at hand or rounding alone may do it."""
-    if frame is None:
+def image_radius(patch_radius: float, image: tuple[int, ...] | None, box: Box, config: PatchConfig) -> float:
+    """The same change, inside the crop of an image with this height and width; 0 where they are not known, or where
+    rounding alone may do it."""
+    if image is None:
         return 0.0
-    height, width = frame.image.shape[:2]
+    height, width = image
     left, top, right, bottom = crop_window(box, width, height, config)
     shape = bottom - top, right - left
     rows, columns = resized_shape(*shape, config.size)
