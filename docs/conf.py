@@ -1,7 +1,9 @@
 """The documents as a site: `make docs` writes build/site/index.html. Nothing is fetched from elsewhere."""
 
+import re
 import sys
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE / "_extensions"), str(HERE.parent / "src")]
@@ -44,3 +46,16 @@ html_favicon = "../src/robustmat/web/static/icon.svg"
 html_theme_options = {"source_repository": "", "footer_icons": []}
 html_copy_source = False
 html_show_sourcelink = False
+
+
+EXPANDED = re.compile(r"[~\w.]*_Buffer \| .*?_NestedSequence\[complex \| bytes \| str\]")
+
+
+def name_array_like(*event: Any) -> tuple[str | None, str | None]:
+    """Numpy's ArrayLike by its name, instead of the four lines that it stands for."""
+    signature, returned = event[-2:]
+    return EXPANDED.sub("ArrayLike", signature) if signature else signature, returned
+
+
+def setup(app: Any) -> None:
+    app.connect("autodoc-process-signature", name_array_like)

@@ -10,6 +10,7 @@ from typer.main import get_command
 
 import robustmat
 from robustmat.cli import app
+from robustmat.sources import SOURCES
 
 ROOT = Path(__file__).parents[1]
 
@@ -30,8 +31,9 @@ def test_the_site_is_built_without_a_warning_and_loads_nothing_from_elsewhere(tm
     assert done.returncode == 0, done.stderr  # -W: a broken link or an orphan page is an error
     pages = {path.relative_to(tmp_path).as_posix(): path.read_text() for path in tmp_path.rglob("*.html")}
     verbs = pages["docs/reference/cli.html"]
-    for verb in get_command(app).commands:
+    for verb in (*get_command(app).commands, *(f"prepare {source}" for source in SOURCES)):
         assert f"robustmat {verb}" in verbs
+    assert "_NestedSequence" not in pages["docs/reference/api.html"]
     for name in robustmat.__all__:
         assert f'id="robustmat.{name}"' in pages["docs/reference/api.html"]
     for name, text in pages.items():

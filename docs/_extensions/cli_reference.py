@@ -12,12 +12,12 @@ from sphinx.application import Sphinx
 
 def verbs(command: Any, path: str) -> Iterator[tuple[str, Any]]:
     """Each command that does something, with the words that call it."""
-    inner = getattr(command, "commands", None)
-    if not inner:
+    if not hasattr(command, "list_commands"):
         yield path, command
         return
-    for name, below in inner.items():
-        yield from verbs(below, f"{path} {name}")
+    context = command.make_context(path, [], resilient_parsing=True)
+    for name in command.list_commands(context):  # not `commands`: some verbs are made when they are asked for
+        yield from verbs(command.get_command(context, name), f"{path} {name}")
 
 
 def describe(path: str, command: Any) -> Iterator[str]:

@@ -41,8 +41,8 @@ def load(
             a method that needs no training (`root-sift`).
         runtime: `torch`, `onnx`, `onnx-int8`; `auto` takes torch where it is installed and onnxruntime where it is not.
         device: where torch computes: `cpu`, `cuda`, ...
-        evidence: what a score may know: `pair`, `frames`, `placement`, or a step on top of a rival (`competition`);
-            the most that the checkpoint knows, unless given.
+        evidence: what a score may know: `pair`, `frames`, `placement`, `scene`, or a step on top of a rival
+            (`competition`); the most that the checkpoint knows, unless given.
         same_category: match signs with signs and poles with poles only.
     """
     if runtime not in RUNTIMES:
