@@ -32,6 +32,7 @@ def main(address: str, folder: Path) -> None:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         for name, ((width, height), scheme, act) in shots.items():
             page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
+            page.set_default_timeout(120_000)
             page.goto(address)
             page.locator("#status-text", has_text=re.compile(r"\d+ matches in ")).wait_for()
             act(page)

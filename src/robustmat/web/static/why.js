@@ -10,11 +10,11 @@ import { SIDES, allMatches, change, color, key, listen, state, title } from "./s
 const WORDS = {
   pair: "the two landmarks and their neighbours",
   frames: "their look against all others",
-  placement: "where the boxes stand",
+  placement: "where boxes stand, and how the camera moved",
   motion: "one camera motion that fits all landmarks",
   scene: "keypoints of the whole frames",
-  "base rate": "most candidates do not match",
-  competition: "others want the same partner",
+  "base rate": "how common matches are",
+  competition: "rivals for the same partner",
 };
 
 let running = null;
