@@ -124,7 +124,7 @@ def next_commands(out: Path) -> tuple[str, ...]:
         f"robustmat match {a}.png {b}.png --picture detected.png",
         "robustmat simulate town --layout kitti-odometry --frames 60 --seed 7 --look winter",
         "robustmat prepare kitti-odometry town --sequence 00 --name town-7 --world town-7 --out data",
-        "robustmat evaluate data --perturb paper:16",
+        "robustmat inspect data --out sheets",
     )
     found = shutil.which("robustmat") is not None or not activate.exists()
     return commands if found else (f". {activate}", *commands)
