@@ -14,6 +14,8 @@ from robustmat.errors import ConfigError
 from robustmat.export.prune import prune_checkpoint, prune_network
 from robustmat.export.write import export_onnx
 from robustmat.models.robustmat import RobustMat
+from robustmat.perturb import CLEAN
+from robustmat.tables.pruning import SOLVERS, measure_pruning, write_pruning
 from small_world import drive, make_boards
 
 pytest.importorskip("torch_pruning")
@@ -98,3 +100,17 @@ def test_the_command_writes_a_checkpoint_that_matches(tmp_path: Path) -> None:
     assert header["model"]["vertex"]["inner_channels"] == [8, 16, 16]
     assert "Pruned to 0.5" in header["provenance"]["notes"]
     assert load_checkpoint(tmp_path / "half").network.config.vertex.inner_channels == (8, 16, 16)
+
+
+def test_the_table_judges_every_form_on_the_same_pairs(tmp_path: Path) -> None:
+    config = small(vertex={**SIZES, "field": "contractive"})
+    data = drive(make_boards(12, 0), frames=6)  # too few frames for eight bits
+    rows = measure_pruning(untrained(config), [data], CLEAN, shares=(0.5,), frame_pairs=4)
+    by_name = {row.name: row for row in rows}
+    assert set(by_name) == {"whole", "pruned to 0.5", *SOLVERS}
+    assert by_name["pruned to 0.5"].parameters < by_name["whole"].parameters  # type: ignore[operator]
+    assert by_name["euler, 1 step"].multiply_adds < by_name["whole"].multiply_adds  # type: ignore[operator]
+    page = write_pruning(
+        tmp_path / "pruning.md", "street", rows, "Six frames.", "robustmat reproduce pruning"
+    ).read_text()
+    assert all(f"| {name} |" in page for name in by_name)

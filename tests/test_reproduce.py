@@ -376,3 +376,43 @@ def test_the_keypoint_tables_hold_the_papers_rows_when_they_are_asked_for() -> N
     assert paper_figures("keypoints-neighborhood", "paper:16", rows[0].label)["f1"] == 0.8925
     assert load_config(rows[1].training, 0, None).steps == 0
     assert row_label("loftr+neighbors+denoising") == "LoFTR + neighbors + denoising"
+
+
+def test_a_row_for_the_start_takes_no_step_whatever_the_budget(streets: list[LandmarkDataset], tmp_path: Path) -> None:
+    side = make_tests(streets[:1], [], streets[2:])[0].side
+    for settings in (Settings(seeds=(0,), steps=7), Settings(seeds=(0,), budget=1.0)):
+        workspace = Workspace(tmp_path / str(settings.steps), settings)
+        for row in (make_row("robustmat-untrained"), choose_rows("ablation-modules", ["untrained"])[0]):
+            config = workspace.config(row.training, side, 0)
+            assert config.steps == 0
+            assert config.warm_start
+
+
+def test_the_module_ablation_asks_the_papers_question_too() -> None:
+    fields = {
+        row.label: load_config(row.training, 0, None).model.vertex.field for row in TABLES["ablation-modules"].rows
+    }  # type: ignore[attr-defined]
+    assert fields["plain-field"] == "plain"
+    assert fields["ode-pde"] == "contractive"
+
+
+def test_a_runs_own_record_trains_it_again(tmp_path: Path) -> None:
+    """A cell's configuration, written to a file, is all that its command needs."""
+    config = load_config(choose_rows("ablation-modules", ["plain-field"])[0].training, 3, 11)
+    whole = json.loads(config.model_dump_json())
+    for name, content in (("run.json", {"config": whole, "drives": []}), ("cell.json", whole)):
+        (tmp_path / name).write_text(json.dumps(content))
+        assert load_training_config(tmp_path / name) == config
+
+
+def test_a_command_names_the_checkpoint_that_its_training_begins_with(
+    streets: list[LandmarkDataset], tmp_path: Path
+) -> None:
+    first = make_first(streets[:1], streets[2:], None)
+    side = make_tests(streets[1:2], [], streets[2:], first=first)[0].side
+    workspace = Workspace(tmp_path, Settings(seeds=(0,), steps=3))
+    hardnet = make_row("hardnet").training
+    start = module.start_of(workspace, hardnet, side)
+    assert first.name in str(start)
+    assert f"--start {start}" in train_command(hardnet, side, workspace.config(hardnet, side, 0), tmp_path, start)
+    assert module.start_of(workspace, make_row("street").training, side) == "street"

@@ -48,23 +48,16 @@ def prune(
     pruned = prune_checkpoint(whole, to)
     counts = [sum(one.numel() for one in network.parameters()) for network in (whole.network, pruned.network)]
     if data:
-        from robustmat.training.config import load_training_config
-        from robustmat.training.run import train
+        from robustmat.training.fine_tune import fine_tune
 
-        changes = {
-            "model": pruned.network.config.model_dump(mode="json"),
-            "steps": steps,
-            "validate_every": steps,
-            "learning_rate": learning_rate,
-        }
-        best = train(
-            load_training_config(config, changes),
+        best = fine_tune(
+            pruned,
             [open_dataset(path) for path in data],
             [open_dataset(path) for path in val or []],
             out,
-            start=pruned,
-            licence=whole.provenance.licence,
-            terms=whole.provenance.terms,
+            config=config,
+            steps=steps,
+            learning_rate=learning_rate,
             command=" ".join(["robustmat", *sys.argv[1:]]),
             progress=progress_bars(console),
         )

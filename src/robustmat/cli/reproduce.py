@@ -9,6 +9,7 @@ import typer
 from robustmat.cli.checks import output_folder, plain_name
 from robustmat.cli.console import make_console, progress_bars
 from robustmat.cli.denoise import DEFAULT, Denoise
+from robustmat.cli.reproduce_pages import OTHER_PAGES, write_other_page
 
 
 def reproduce(
@@ -17,11 +18,11 @@ def reproduce(
         typer.Argument(
             help="main, weather, noise-levels, neighborhood, denoising, keypoints, keypoints-neighborhood, "
             "cross-dataset, ablation-modules, ablation-parts, "
-            "ablation-time, ablation-regularizer, ablation-choices or leave-one-out.",
+            "ablation-time, ablation-regularizer, ablation-choices, leave-one-out, stability, runtime or pruning.",
             show_default=False,
         ),
     ],
-    data: Annotated[list[Path], typer.Option(help="A data set to train on; repeat for several.")],
+    data: Annotated[list[Path] | None, typer.Option(help="A data set to train on; repeat for several.")] = None,
     test: Annotated[list[Path] | None, typer.Option(help="A data set to test on; repeat for several.")] = None,
     val: Annotated[
         list[Path] | None, typer.Option(help="Held-out data sets that choose checkpoints and thresholds.")
@@ -69,7 +70,9 @@ def reproduce(
     examples: Annotated[
         bool, typer.Option("--examples", help="Also draw NAME-examples.png: pairs, and what each method says of them.")
     ] = False,
-    checkpoint: Annotated[str, typer.Option(help="For leave-one-out: whose evidence is weighed.")] = "street",
+    checkpoint: Annotated[
+        str, typer.Option(help="For leave-one-out, stability and pruning: which one is weighed, measured, pruned.")
+    ] = "street",
     fit: Annotated[
         Path | None,
         typer.Option(help="For leave-one-out: also write the checkpoint here, its evidence weighed by all the data."),
@@ -93,10 +96,16 @@ def reproduce(
     import torch
 
     from robustmat.dataset.store import open_dataset
-    from robustmat.errors import ConfigError
+    from robustmat.errors import ConfigError, InputError
 
     if threads:
         torch.set_num_threads(threads)
+    if table in OTHER_PAGES:
+        page = write_other_page(table, data or [], val or [], test or [], out, checkpoint, steps)
+        make_console().print(f"wrote {page}", soft_wrap=True)
+        return
+    if not data:
+        raise InputError(f"the table {table} needs data sets to train on: give them with --data")
     if table == "leave-one-out":
         _leave_one_out((data, also or [], test or []), out, checkpoint, perturb, frame_pairs, fit, parts)
         return

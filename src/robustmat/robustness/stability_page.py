@@ -15,7 +15,7 @@ READING = (
     "one, *relative* is that over the norm of the clean embedding, *noise / signal* over the median distance to other "
     "landmarks of the same category in the frame. *Found* is the share of perturbed landmarks whose nearest clean "
     "embedding in the frame and category is their own. Norms of different models and stages have different units: "
-    "compare the last two columns."
+    "compare the last two columns. Of ResNet + GAT, `z(T_f)` is what its residual blocks give."
 )
 
 

@@ -13,8 +13,11 @@ RIVALS = rivals()
 CONTEXT = "-context"  # a rival that is shown what RobustMat's `street` is shown: the crop and its surroundings
 LEARNED = {"vertex": {"orientations": 0, "colours": False}}  # without hand-crafted descriptors beside what is learned
 # Trainings that are more than a method's name: their configuration, changes to it, and the checkpoint they start from.
+UNTRAINED = {"warm_start": True, "steps": 0}
 NAMED: dict[str, dict[str, Any]] = {
     "robustmat": {"config": "street", "changes": {"model": LEARNED}},
+    # What training starts from: principal components and a distance, no step taken.
+    "robustmat-untrained": {"config": "street", "changes": {"model": LEARNED, **UNTRAINED}},
     "robustmat-gcn": {"config": "street", "changes": {"model": LEARNED, "variant": "gcn"}},
     "robustmat-no-context": {"config": "street", "changes": {"model": {**LEARNED, "patch": {"context": None}}}},
     "robustmat-handcrafted": {"config": "street"},  # beside hand-crafted descriptors, as `street` has them
@@ -138,7 +141,13 @@ TABLES: dict[str, Table] = {
     ),
     "ablation-modules": Table(
         "ODE and PDE against ResNet and GAT",
-        (PLAIN, _ablation("resnet-gat", variant="resnet-gat")),
+        # The paper's question is ResNet + GAT against its own, plain ODE; ours contracts.
+        (
+            PLAIN,
+            _ablation("plain-field", model={"vertex": {"field": "plain"}}),
+            _ablation("resnet-gat", variant="resnet-gat"),
+            _ablation("untrained", **UNTRAINED),
+        ),
         ("paper:16", "clean"),
     ),
     "ablation-parts": Table(

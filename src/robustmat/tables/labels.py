@@ -10,11 +10,13 @@ from robustmat.tables.plan import EvaluationSplit
 # Rows that are more than a method's name: trainings and ablations of `definitions.py`.
 LABELS = {
     "robustmat-gcn": "RobustMat (GCN)",
+    "robustmat-untrained": "RobustMat, its start without training",
     "robustmat-no-context": "RobustMat, tight crop only",
     "robustmat-handcrafted": "RobustMat + hand-crafted descriptors",
     "street": "street, fine-tuned",
     "street-shipped": "street, as shipped",
     "ode-pde": "ODE + PDE (T_f = T_g = 1)",
+    "untrained": "ODE + PDE, its start without training",
     "resnet-gat": "ResNet + GAT",
     "ode-only": "ODE only",
     "pde-only": "PDE only",

@@ -1,5 +1,6 @@
 """From predictions to the files of a table: its page and CSV; index, bars and example pairs where asked for."""
 
+import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -14,7 +15,7 @@ from robustmat.tables.examples import draw_examples
 from robustmat.tables.labels import QUESTIONS, short_names
 from robustmat.tables.page import shown_condition, write_page
 from robustmat.tables.plan import REFERENCES, EvaluationSplit, TrainingSplit, run_folder
-from robustmat.tables.reproduce import Found, Workspace, evaluate_command, test_name, train_command
+from robustmat.tables.reproduce import Found, Workspace, evaluate_command, start_of, test_name, train_command
 from robustmat.tables.values import HEADLINE, Entry, Section, make_section, mean_section
 from robustmat.tables.write import write_csv, write_index
 
@@ -146,8 +147,10 @@ def _cells(
                     }
                     if row.training.needed:
                         config = workspace.config(row.training, test.side, seed)
-                        train = train_command(row.training, test.side, config, run)
-                        cell |= {"run": run.name, "steps": config.steps, "train": train}
+                        start = start_of(workspace, row.training, test.side)
+                        train = train_command(row.training, test.side, config, run, start)
+                        whole = json.loads(config.model_dump_json())  # as a file: `robustmat train FILE.json ...`
+                        cell |= {"run": run.name, "steps": config.steps, "train": train, "config": whole}
                     cells.append(cell)
     return cells
 

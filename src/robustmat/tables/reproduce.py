@@ -92,9 +92,10 @@ class Workspace:
     def config(self, training: Training, side: TrainingSplit, seed: int) -> TrainingConfig:
         """The run's configuration; how many steps a budget is worth is measured once and then kept.
 
-        Fine-tuning a shipped checkpoint keeps its own steps: it goes on from a training that no budget paid for.
+        Fine-tuning a shipped checkpoint keeps its own steps: it goes on from a training that no budget paid for. So
+        does what takes no step.
         """
-        if training.start:
+        if training.start or training.changes.get("steps") == 0:
             return load_config(training, seed, None)
         steps, budget = self.settings.steps, side.budget or self.settings.budget
         if budget is not None:
@@ -155,11 +156,10 @@ def train_missing(
     out = run_folder(workspace.path, training.key, side, seed)
     if is_finished(out, config):
         return out
-    start: str | Path | None = training.start
     first = first_of(training, side)
     if first:
-        before = workspace.first_config(training, first)
-        start = train_missing(workspace, training, before, first, FIRST_SEED)
+        train_missing(workspace, training, workspace.first_config(training, first), first, FIRST_SEED)
+    start = start_of(workspace, training, side)
     workspace.tell(f"training {training.key} on {side.name}, seed {seed}, {config.steps} steps")
     options: dict[str, Any] = {
         "resume": (out / "run.json").exists(),
@@ -171,6 +171,12 @@ def train_missing(
     began = load_checkpoint(start) if start else None
     train(config, learned_by(training, side), side.validation, out, start=began, **options)
     return out
+
+
+def start_of(workspace: Workspace, training: Training, side: TrainingSplit) -> str | Path | None:
+    """The checkpoint that a training begins with: its own, or what it learned from the data that comes first."""
+    first = first_of(training, side)
+    return run_folder(workspace.path, training.key, first, FIRST_SEED) if first else training.start
 
 
 def predict_missing(workspace: Workspace, cells: Sequence[Cell]) -> None:

@@ -17,6 +17,7 @@ from pydantic import (
 from robustmat.config import Config, merged, nearest, parse, read_toml
 from robustmat.denoising.registry import TRAINABLE
 from robustmat.errors import ConfigError
+from robustmat.files import read_json
 from robustmat.methods import Trainable, find_method, method_names
 from robustmat.perturb import parse as parse_perturbation
 
@@ -71,7 +72,7 @@ class TrainingConfig(RunConfig):
 
 
 def load_training_config(name: str | Path, changes: dict[str, Any] | None = None) -> TrainingConfig:
-    """A shipped training configuration or a method by name, or a TOML file; `changes` are laid over it.
+    """A shipped training configuration or a method by name, a TOML file or a run's `run.json`, under `changes`.
 
     In the file, `method` names the method (`robustmat` unless given), `preset` one of its named networks, `variant` one
     of its ablations; `[model]` changes single keys of the network, `[objective]` of the losses; all else are the run's
@@ -104,6 +105,9 @@ def read_training_values(name: str | Path) -> dict[str, Any]:
 def _read(name: str | Path) -> dict[str, Any]:
     path = Path(name)
     known = (*method_names(), *TRAINABLE)
+    if path.suffix == ".json" and path.is_file():  # the configuration of a run, as its run.json holds it
+        values = read_json(path, "training run")
+        return dict(values.get("config", values)) if isinstance(values, dict) else {}
     if str(name) in PRESETS:
         path = Path(str(resources.files(__package__))) / "presets" / f"{name}.toml"
     elif not path.is_file():
