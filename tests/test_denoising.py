@@ -6,18 +6,25 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
+import torch
 
 from robustmat.checkpoints.load import load
 from robustmat.cli.denoise import DEFAULT, _is_value
 from robustmat.denoising.crops import draw_crops, perturbed_copies
+from robustmat.denoising.export import TOLERANCE, largest_difference
 from robustmat.denoising.frames import DenoisedMatcher, Remembering
 from robustmat.denoising.measure import draw_sheet, measure_denoisers
-from robustmat.denoising.registry import DEFAULT_DENOISER, DENOISERS, load_denoiser
+from robustmat.denoising.network import Sgn, SgnConfig
+from robustmat.denoising.registry import DEFAULT_DENOISER, DENOISERS, SHIPPED, load_denoiser
+from robustmat.denoising.runtime import SgnDenoiser
+from robustmat.denoising.weights import load_network
 from robustmat.errors import ConfigError, InputError, WeightsError
 from robustmat.perturb import parse, perturb_image, psnr
 from robustmat.pipeline import read_frame
+from robustmat.simulation import build_town, drive_town
 from robustmat.sources.images import write_image
-from robustmat.types import Frame, Image, Landmark
+from robustmat.training.denoising import DenoiserTrainingConfig, Pictures, load_denoiser_config, train_denoiser
+from robustmat.types import Camera, Frame, Image, Landmark
 
 
 def street(height: int = 96, width: int = 160, seed: int = 3) -> Image:
@@ -154,3 +161,99 @@ def test_measuring_tells_psnr_before_and_after_and_draws_it(tmp_path: Path) -> N
     sheet = draw_sheet([load_denoiser("nlm")], frames[0].image, kinds, 0, "a")
     write_image(tmp_path / "sheet.png", sheet)
     assert sheet.shape[1] > 3 * 160
+
+
+@pytest.fixture(scope="module")
+def town() -> Image:
+    """A frame of a town that nothing was trained on, by a small camera."""
+    camera = Camera(np.array([[240.0, 0, 160], [0, 240.0, 60], [0, 0, 1]]), 320, 120)
+    return drive_town(build_town(31), 1, start=40.0, camera=camera).frames[0].image
+
+
+@pytest.mark.parametrize(("name", "gain"), [("paper:16", 3.0), ("awgn:16", 5.0), ("awgn:13", 6.0)])
+def test_the_shipped_network_cleans_towns_it_never_saw(town: Image, name: str, gain: float) -> None:
+    shown = noisy(town, name)
+    assert psnr(town, load_denoiser("sgn").denoise(shown)) > psnr(town, shown) + gain
+
+
+def test_the_shipped_network_leaves_a_clean_frame_nearly_as_it_is(town: Image) -> None:
+    assert psnr(town, load_denoiser("sgn").denoise(town)) > 24
+
+
+def test_the_exported_network_computes_what_torch_does() -> None:
+    assert largest_difference(SHIPPED / "sgn", seed=1) <= TOLERANCE
+
+
+def test_strips_give_what_the_whole_image_gives(town: Image) -> None:
+    whole = SgnDenoiser(SHIPPED / "sgn").denoise(town)
+    np.testing.assert_array_equal(SgnDenoiser(SHIPPED / "sgn", strip_pixels=320 * 24).denoise(town), whole)
+
+
+def test_nothing_beyond_its_reach_counts_for_a_pixel() -> None:
+    """What strips rely on, told by gradients, not by counting layers."""
+    config = SgnConfig(widths=(4, 4, 4), blocks=(1, 1, 1))
+    torch.manual_seed(0)
+    network = Sgn(config)
+    torch.nn.init.normal_(network.noise.weight)
+    side = 2 * (config.reach // config.cell + 2) * config.cell
+    image = torch.rand(1, 3, side, side, requires_grad=True)
+    middle = side // 2
+    network(image)[0, :, middle, middle].sum().backward()
+    assert image.grad is not None
+    rows = image.grad.abs().sum(dim=(0, 1, 3)).nonzero().flatten()
+    assert middle - config.reach <= int(rows.min()) < int(rows.max()) <= middle + config.reach
+    assert int(rows.max()) - middle > config.reach / 2  # and it does look far
+
+
+def test_the_shipped_checkpoint_says_where_it_comes_from_and_stays_small() -> None:
+    folder = SHIPPED / "sgn"
+    header = json.loads((folder / "model.json").read_text())
+    assert header["provenance"]["licence"] == "Apache-2.0"
+    assert header["provenance"]["drives"] == ["towns"]
+    assert (folder / "card.md").is_file()
+    assert sum(path.stat().st_size for path in folder.iterdir()) < 3.2e6
+
+
+def tiny(**changes: object) -> DenoiserTrainingConfig:
+    values = {"steps": 4, "validate_every": 2, "crop": 16, "crops_per_step": 2, "perturbations": ["awgn:16"]}
+    values |= {"validation_perturbation": "awgn:16", "white_noise": None}
+    values |= {"model": {"widths": [4, 4], "blocks": [1, 1]}}
+    return load_denoiser_config("sgn", {**values, **changes})
+
+
+def test_a_denoiser_trains_in_the_common_loop_and_a_killed_run_resumes_to_the_same_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.set_num_threads(1)
+    pictures = [Pictures("towns", tuple(Frame.from_array(street(seed=seed), name=str(seed)) for seed in range(3)))]
+    train_denoiser(tiny(), pictures, [], tmp_path / "whole")
+    drawn: list[object] = []
+
+    class KilledError(Exception):
+        pass
+
+    def deadly(*given: object) -> object:
+        drawn.append(given)
+        if len(drawn) == 4:
+            raise KilledError
+        return draw_crops(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("robustmat.training.denoising.draw_crops", deadly)
+    with pytest.raises(KilledError):
+        train_denoiser(tiny(), pictures, [], tmp_path / "cut")
+    monkeypatch.undo()
+    best = train_denoiser(tiny(), pictures, [], tmp_path / "cut", resume=True)
+    for folder in ("best", "final"):
+        weights = [(tmp_path / run / folder / "model.safetensors").read_bytes() for run in ("whole", "cut")]
+        assert weights[0] == weights[1]
+    assert load_denoiser(tmp_path / "cut").denoise(street()).shape == street().shape  # a run stands for its best
+    assert load_network(best).config.widths == (4, 4)
+    assert json.loads((best / "model.json").read_text())["provenance"]["drives"] == ["towns"]
+
+
+def test_a_denoisers_configuration_refuses_what_it_does_not_know(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text('method = "sgn"\ncropp = 3\n')
+    with pytest.raises(ConfigError, match=r"mine\.toml: unknown key 'cropp' .did you mean 'crop'"):
+        load_denoiser_config(tmp_path / "mine.toml", {})
+    with pytest.raises(ConfigError, match="multiples of 4"):
+        tiny(model={"widths": [4, 6], "blocks": [1, 1]})

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
     from robustmat.denoising.measure import Gain
 
-DEFAULT = "nlm"
+DEFAULT = "sgn"
 Denoise = Annotated[
     str | None,
     typer.Option(
         "--denoise",
         metavar="[NAME|PATH]",
-        help="Take the noise off every frame first: `nlm` (non-local means, unless named), or a run of `train sgn`.",
+        help="Take the noise off every frame first: `sgn` (unless named), `nlm` (non-local means), or a run's folder.",
     ),
 ]
 
@@ -50,7 +50,7 @@ def denoise(
         list[str] | None,
         typer.Option(
             metavar="NAME|PATH",
-            help="`nlm` (non-local means, the default), or the folder of a `train sgn` run; repeat to measure several.",
+            help="`sgn` (default), `nlm` (non-local means), or the folder of a run; repeat to measure several.",
             show_default=False,
         ),
     ] = None,

@@ -8,8 +8,15 @@ from robustmat.denoising.protocol import Denoiser
 from robustmat.denoising.weights import find_denoiser
 from robustmat.errors import ConfigError
 
-DEFAULT_DENOISER = "nlm"
+SHIPPED = Path(__file__).parent / "checkpoints"
+DEFAULT_DENOISER = "sgn"
 TRAINABLE = ("sgn",)
+
+
+def _sgn() -> Denoiser:
+    from robustmat.denoising.runtime import SgnDenoiser
+
+    return SgnDenoiser(SHIPPED / "sgn")
 
 
 def _nlm() -> Denoiser:
@@ -18,7 +25,7 @@ def _nlm() -> Denoiser:
     return NonLocalMeans()
 
 
-DENOISERS: dict[str, Callable[[], Denoiser]] = {"nlm": _nlm}
+DENOISERS: dict[str, Callable[[], Denoiser]] = {DEFAULT_DENOISER: _sgn, "nlm": _nlm}
 
 
 def load_denoiser(denoiser: str | Path = DEFAULT_DENOISER) -> Denoiser:
