@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from robustmat import __version__
-from robustmat.cli import bench, detect, export, inspect, map, prepare
+from robustmat.cli import bench, detect, export, inspect, map, odometry, prepare
 from robustmat.cli.certify import certify
 from robustmat.cli.checks import explain
 from robustmat.cli.console import say
@@ -43,6 +43,7 @@ app.command(rich_help_panel=USE, cls=DenoiseByDefault)(match)
 app.command(rich_help_panel=USE)(serve)
 app.add_typer(detect.app, name="detect", rich_help_panel=USE)
 app.add_typer(map.app, name="map", rich_help_panel=USE)
+app.add_typer(odometry.app, name="odometry", rich_help_panel=USE)
 app.command(rich_help_panel=USE)(models)
 app.command(rich_help_panel=DATA)(simulate)
 app.add_typer(prepare.app, name="prepare", rich_help_panel=DATA)

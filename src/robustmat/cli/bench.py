@@ -450,3 +450,48 @@ def places(
         console.print(told)
     if out is not None:
         console.print(f"wrote {write_places(rows, poses, out)}")
+
+
+@app.command()
+def odometry(
+    datasets: Annotated[list[Path], typer.Argument(help="Prepared drives with poses.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="Folder for odometry.jsonl and odometry.md.", show_default=False)],
+    perturb: Annotated[str, typer.Option(metavar="P,P,...", help="Weather.")] = "clean,paper:16,paper:13,rain:3,fog:3",
+    frames: Annotated[
+        str, typer.Option(help="Numbers of frames by name: 100-430; of all data sets alike; all without.")
+    ] = "",
+    limit: Annotated[int | None, typer.Option(min=3, help="At most so many frames of each, from the first on.")] = None,
+    parts: Annotated[str, typer.Option(metavar="P,P,...", help="Parts of the assistance to measure alone.")] = "",
+    lidar: Annotated[bool, typer.Option(help="Register LiDAR scans beside the images, with few points.")] = False,
+    checkpoint: Checkpoint = "street",
+    seed: Annotated[int, typer.Option(min=0, help="Of weather, robust samples and points.")] = 0,
+) -> None:
+    """Odometry with and without landmarks on the same frames, tracks against the truth, LiDAR with few points."""
+    from rich.console import Console
+
+    from robustmat.bench.odometry import run_bench
+    from robustmat.bench.odometry_page import write_page
+    from robustmat.bench.places import chosen_frames
+    from robustmat.checkpoints.load import load
+    from robustmat.cli.checks import need
+    from robustmat.cli.console import progress_bars
+    from robustmat.dataset.store import open_dataset
+
+    need("evo", purpose="odometry")
+    jobs = []
+    for path in datasets:
+        data = open_dataset(path)
+        wanted = {frame.name for frame in chosen_frames(data.frames, frames)}
+        numbers = [i for i, frame in enumerate(data.frames) if frame.name in wanted][:limit]
+        jobs.append((data, numbers, lidar and bool(data.source.get("lidar"))))
+    rows = run_bench(
+        jobs,
+        perturb.split(","),
+        load(checkpoint, evidence="scene"),
+        out,
+        parts=[part for part in parts.split(",") if part],
+        seed=seed,
+        progress=progress_bars(Console(stderr=True)),
+        tell=_tell,
+    )
+    typer.echo(f"look at {write_page(rows, out)}")

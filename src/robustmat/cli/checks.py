@@ -35,6 +35,9 @@ EXTRA_OF = {
     "plotly": "map",
     "distributed": "cluster",
     "rosbags": "ros",
+    "evo": "odometry",
+    "poselib": "odometry",
+    "kiss_icp": "odometry",
 }
 
 

@@ -108,19 +108,19 @@ def prepare_drive(
         _prepare(drive, out, corrections, copy_images, refine_poses, verify)
 
 
-def verb_of(open_drive: "Callable[..., Drive]") -> Callable[..., None]:
-    """A command with the reader's parameters and those of `prepare_drive`."""
+def verb_of(open_drive: "Callable[..., Drive]", then: Callable[..., None] = prepare_drive) -> Callable[..., None]:
+    """A command with the reader's parameters and those of `then`, which gets the opened drive."""
     text, notes = read_docstring(inspect.getdoc(open_drive) or "")
     hints = get_type_hints(open_drive)
     own = [
         _parameter(parameter, hints[name], notes.get(name, ""), is_argument=place == 0)
         for place, (name, parameter) in enumerate(inspect.signature(open_drive).parameters.items())
     ]
-    shared = list(inspect.signature(prepare_drive).parameters.values())[1:]
+    shared = list(inspect.signature(then).parameters.values())[1:]
 
     def verb(**values: Any) -> None:
         drive = open_drive(**{parameter.name: values.pop(parameter.name) for parameter in own})
-        prepare_drive(drive, **values)
+        then(drive, **values)
 
     parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in (*own, *shared)]
     verb.__doc__ = text

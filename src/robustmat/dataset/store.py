@@ -50,6 +50,7 @@ class LandmarkDataset:
     has_identities: bool
     frames: tuple[Frame, ...]
     source: dict[str, Any] = field(default_factory=dict)  # where it came from, and how poses and identities were made
+    image_paths: tuple[Path, ...] = ()  # of the frames
 
     @property
     def pose_corrections(self) -> dict[str, dict[str, float]] | None:
@@ -65,19 +66,22 @@ def open_dataset(path: Path | str) -> LandmarkDataset:
         raise DataError(f"data set not found: expected the folder {path}; `robustmat prepare` makes one")
     header = read_header(path / "dataset.json")
     lines_path = path / "frames.jsonl"
-    frames = []
+    frames, images = [], []
     for number, line in enumerate(read_text(lines_path, "data set frames").splitlines(), start=1):
         try:
             record = FrameRecord.model_validate_json(line)
         except ValidationError as problem:
             raise DataError(f"{lines_path}, line {number}: {first_problem(problem)}") from None
         frames.append(record_to_frame(record, path, f"{lines_path}, line {number}"))
+        images.append(path / record.image)
     if len(frames) != header.counts.get("frames"):
         raise DataError(
             f"data set is incomplete: {lines_path} holds {len(frames)} frames, dataset.json counts "
             f"{header.counts.get('frames')}; prepare it again"
         )
-    return LandmarkDataset(path, header.name, header.world, header.has_identities, tuple(frames), header.source)
+    return LandmarkDataset(
+        path, header.name, header.world, header.has_identities, tuple(frames), header.source, tuple(images)
+    )
 
 
 def write_dataset(

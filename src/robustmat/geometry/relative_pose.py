@@ -27,6 +27,7 @@ COARSE_RESIDUAL = 4.0  # the same, plus the grid's own step
 FALSE_RANGE = 200.0  # pixels over which residuals of false matches spread
 TRUE_SHARE = 0.2
 INLIER = 2.5 * RESIDUAL
+SMALLEST_RESIDUAL, INLIER_SCALES = 0.15, 4.0  # where the scale is the matches' own: pixels; scales of an inlier
 
 # The motion of a car, radians: standard deviations, Student's t where cars differ (another lane, a turn).
 ROLL, PITCH, CLIMB = np.radians([1.0, 1.5, 3.0])
@@ -101,7 +102,7 @@ def likely_poses(
         return [nothing(len(rays_a))]
     products = _products(rays_a, rays_b)
     surest = _products(rays_a[:GRID_MATCHES], rays_b[:GRID_MATCHES])
-    starts = [*_grid_starts(surest, focal, prior), *_sampled(rays_a, rays_b, focal)]
+    starts = [*_grid_starts(surest, focal, prior), *sampled_pose(rays_a, rays_b, focal)]
     R, direction = (np.stack([start[part] for start in starts]) for part in (0, 1))
     R, direction, information, support = _refine(R, direction, products, focal, prior)
     chosen: list[int] = []
@@ -115,6 +116,49 @@ def likely_poses(
         )
         for one in chosen
     ]
+
+
+def refined_pose(
+    start: tuple[Array, Array],
+    rays_a: Array,
+    rays_b: Array,
+    focal: float,
+    prior: MotionPrior | None = None,
+    *,
+    weight: Array | None = None,
+    fewest: int = FEWEST_INLIERS,
+) -> RelativePose:
+    """A motion (rotation, direction) made better by all matches, whose residuals say themselves how large they are.
+
+    Keypoints of neighbouring clean frames fit to a sixth of a pixel, those in rain to a whole one and with long tails:
+    hence Cauchy's weights, with a scale of the matches' own.
+
+    Args:
+        weight: [M], how much each match counts against a usual one; 0 leaves it out.
+    """
+    products = _products(rays_a, rays_b)
+    R, direction = start[0][None], _unit(start[1])[None]
+    worth = np.ones(len(rays_a)) if weight is None else weight
+    scale, information, residual = RESIDUAL, np.eye(5)[None], np.zeros((1, 0))
+    for _ in range(REFINEMENTS):
+        residual = focal * np.abs(_sampson(_essential(R, direction), products))
+        scale = _own_scale(residual[0, worth > 0], scale)
+        trust = worth / (1 + (residual / scale) ** 2) * (residual < 5 * scale)
+        R, direction, information = _stepped(R, direction, products, focal, prior, trust / scale**2)
+    residual = focal * np.abs(_sampson(_essential(R, direction), products))
+    support = float((worth * np.log1p(FALSE_RANGE / scale / (1 + (residual[0] / scale) ** 2))).sum())
+    support -= 0.5 * float((_prior_residual(R, direction, prior) ** 2).sum())
+    return _described(
+        R[0], direction[0], information[0], support, products, focal, prior is None, fewest, INLIER_SCALES * scale
+    )
+
+
+def _own_scale(residuals: Array, before: float) -> float:
+    """Of the residuals of true matches, by the median of those that may be true; it shrinks, and not without end."""
+    near = residuals[residuals < 3 * before]
+    if len(near) < FEWEST_MATCHES:
+        return before
+    return float(np.clip(np.median(near) / 0.6745, SMALLEST_RESIDUAL, RESIDUAL))
 
 
 def _alike(turn: Array, first: Array, second: Array) -> bool:
@@ -131,10 +175,11 @@ def _described(
     focal: float,
     sign_is_open: bool,
     fewest: int,
+    inlier: float = INLIER,
 ) -> RelativePose:
     _, rays_a, rays_b = products
     residuals = focal * np.abs(_sampson(_essential(R[None], direction[None]), products)[0])
-    near = residuals < INLIER
+    near = residuals < inlier
     forward, backward = _in_front(R, direction, rays_a, rays_b), _in_front(R, -direction, rays_a, rays_b)
     if sign_is_open and (near & backward).sum() > (near & forward).sum():
         direction, forward = -direction, backward
@@ -215,7 +260,7 @@ def _grid_starts(
     return [(R[one], direction[one]) for one in chosen]
 
 
-def _sampled(rays_a: Array, rays_b: Array, focal: float) -> list[tuple[Array, Array]]:
+def sampled_pose(rays_a: Array, rays_b: Array, focal: float) -> list[tuple[Array, Array]]:
     """The motion by MAGSAC, if it finds one."""
     import cv2
 
@@ -242,28 +287,42 @@ def _refine(
     information = np.zeros((len(R), 5, 5))
     for turn in range(REFINEMENTS):
         deviation = max(RESIDUAL, COARSE_RESIDUAL * 0.7**turn)
-        across = _across(direction)  # [S, 2, 3]
-        skewed = _cross(direction)
-        slopes = np.concatenate(  # of E, by five angles: [S, 5, 3, 3]
-            [skewed[:, None] @ _cross(np.eye(3)) @ R[:, None], _cross(across) @ R[:, None]], axis=1
-        )
-        essential = skewed @ R
-        size = _gradient_size(essential, products)[:, None] / focal  # [S, 1, M]
-        stacked = np.concatenate([essential[:, None], slopes], axis=1).reshape(-1, 9) @ products[0].T
-        stacked = stacked.reshape(len(R), 6, -1) / size
-        residual, slope = stacked[:, 0], stacked[:, 1:]  # [S, M], [S, 5, M]
+        residual = focal * _sampson(_essential(R, direction), products)
         peak = TRUE_SHARE * FALSE_RANGE / (deviation * np.sqrt(2 * np.pi))
         true = peak * np.exp(-0.5 * (residual / deviation) ** 2)
-        weighted = slope * (true / (true + 1 - TRUE_SHARE) / deviation**2)[:, None]
-        known, known_slope = _prior_slopes(R, direction, across, prior)  # [S, P], [S, 5, P]
-        information = weighted @ np.swapaxes(slope, 1, 2) + known_slope @ np.swapaxes(known_slope, 1, 2)
-        information = information + 1e-6 * np.eye(5)
-        gradient = weighted @ residual[:, :, None] + known_slope @ known[:, :, None]
-        step = np.clip(-np.linalg.solve(information, gradient)[:, :, 0], -0.1, 0.1)  # [S, 5]
-        R, direction = _moved(R, direction, across, step)
+        trust = true / (true + 1 - TRUE_SHARE) / deviation**2
+        R, direction, information = _stepped(R, direction, products, focal, prior, trust)
     residual = focal * _sampson(_essential(R, direction), products)
     support = _support(residual, RESIDUAL) - 0.5 * (_prior_residual(R, direction, prior) ** 2).sum(axis=-1)
     return R, direction, information, support
+
+
+def _stepped(
+    R: Array,
+    direction: Array,
+    products: tuple[Array, Array, Array],
+    focal: float,
+    prior: MotionPrior | None,
+    weight: Array,
+) -> tuple[Array, Array, Array]:
+    """One step of Gauss-Newton on five angles with weights [S, M] of the squared residuals, and the information."""
+    across = _across(direction)  # [S, 2, 3]
+    skewed = _cross(direction)
+    slopes = np.concatenate(  # of E, by five angles: [S, 5, 3, 3]
+        [skewed[:, None] @ _cross(np.eye(3)) @ R[:, None], _cross(across) @ R[:, None]], axis=1
+    )
+    essential = skewed @ R
+    size = _gradient_size(essential, products)[:, None] / focal  # [S, 1, M]
+    stacked = np.concatenate([essential[:, None], slopes], axis=1).reshape(-1, 9) @ products[0].T
+    stacked = stacked.reshape(len(R), 6, -1) / size
+    residual, slope = stacked[:, 0], stacked[:, 1:]  # [S, M], [S, 5, M]
+    weighted = slope * weight[:, None]
+    known, known_slope = _prior_slopes(R, direction, across, prior)  # [S, P], [S, 5, P]
+    information = weighted @ np.swapaxes(slope, 1, 2) + known_slope @ np.swapaxes(known_slope, 1, 2)
+    information = information + 1e-6 * np.eye(5)
+    gradient = weighted @ residual[:, :, None] + known_slope @ known[:, :, None]
+    step = np.clip(-np.linalg.solve(information, gradient)[:, :, 0], -0.1, 0.1)  # [S, 5]
+    return *_moved(R, direction, across, step), information
 
 
 def _across(direction: Array) -> Array:

@@ -1,0 +1,174 @@
+"""Tracks: one landmark over the frames that saw it, its place in the world, and the table that others read."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from robustmat.landmarks.sightings import Sightings
+from robustmat.landmarks.triangulation import find_place, hits, triangulate
+from robustmat.odometry.steps import Measured
+from robustmat.types import Array, Frame, Landmark
+
+FEWEST = 3  # sightings of a track that is worth an identity
+AGREEING = 0.5  # share of the sightings that one standing place must explain
+
+
+@dataclass(frozen=True)
+class Track:
+    """One landmark: (frame, number of the landmark there) in the order of time, and where it stands, if known."""
+
+    identity: int
+    category: str
+    sightings: tuple[tuple[int, int], ...]
+    position: tuple[float, float, float] | None = None
+    spread: float | None = None  # metres, the worst direction
+    moving: bool = False
+
+
+@dataclass
+class _Open:
+    category: str
+    members: list[tuple[int, int]] = field(default_factory=list)
+    accused: int = 0
+
+
+def join_tracks(measured: Sequence[Measured]) -> list[Track]:
+    """Tracks from links, in the order of their first sighting; a landmark that nothing continues is no track."""
+    owner: dict[tuple[int, int], _Open] = {}
+    tracks: list[_Open] = []
+    for done in measured:
+        for link in sorted(done.links, key=lambda one: (-one.earlier, -one.probability)):
+            here, there = (done.frame, link.b), (link.earlier, link.a)
+            if here in owner:
+                continue
+            track = owner.get(there)
+            if track is None:
+                track = _Open(done.landmarks[link.b].category, [there])
+                tracks.append(track)
+                owner[there] = track
+            if track.members[-1][0] >= done.frame:
+                continue  # it has a sighting in this frame already
+            track.members.append(here)
+            owner[here] = track
+            track.accused += link.b in done.moving
+    tracks.sort(key=lambda one: one.members[0])
+    return [
+        Track(number, one.category, tuple(one.members), moving=one.accused > AGREEING * len(one.members))
+        for number, one in enumerate(tracks)
+    ]
+
+
+def sightings_of(frames: Sequence[Frame], poses: Array, measured: Sequence[Measured]) -> Sightings:
+    """All landmarks of a drive as columns, with the poses that odometry found."""
+    placed = [replace(frame, T_world_camera=T) for frame, T in zip(frames, poses, strict=True)]
+    return Sightings.of(placed, [[(mark, _area(mark)) for mark in done.landmarks] for done in measured])
+
+
+def _area(mark: Landmark) -> int:
+    x0, y0, x1, y1 = mark.box
+    return round((x1 - x0) * (y1 - y0))
+
+
+def placed_tracks(seen: Sightings, tracks: Sequence[Track]) -> list[Track]:
+    """The tracks with their places by triangulation; one whose bearings meet nowhere moves by itself, or is wrong."""
+    key_row = {key: index for index, key in enumerate(zip(seen.frame.tolist(), seen.number.tolist(), strict=True))}
+    done = []
+    for track in tracks:
+        rows = np.array([key_row[key] for key in track.sightings if key in key_row], np.int64)
+        if track.moving or len(rows) < FEWEST:
+            done.append(track)
+            continue
+        place = find_place(seen, rows)
+        if place is not None:
+            x, y, z = place.point.tolist()
+            done.append(replace(track, position=(x, y, z), spread=place.spread))
+            continue
+        crossing = triangulate(seen, rows)
+        astray = crossing is not None and hits(seen, rows, crossing[0]).mean() < AGREEING
+        done.append(replace(track, moving=bool(astray and len(rows) >= 2 * FEWEST)))
+    return done
+
+
+def tracks_table(tracks: Sequence[Track], measured: Sequence[Measured]) -> dict[str, Any]:
+    """`tracks.json`: one entry a track, with its frames and boxes."""
+    by_frame = {done.frame: done for done in measured}
+    return {
+        "tracks": [
+            {
+                "identity": track.identity,
+                "category": track.category,
+                "position": None if track.position is None else [round(value, 4) for value in track.position],
+                "spread": None if track.spread is None else round(track.spread, 4),
+                "moving": track.moving,
+                "frames": [by_frame[frame].name for frame, _ in track.sightings],
+                "boxes": [list(by_frame[frame].landmarks[number].box) for frame, number in track.sightings],
+            }
+            for track in tracks
+        ]
+    }
+
+
+def with_tracks(
+    frames: Sequence[Frame], poses: Array, measured: Sequence[Measured], tracks: Sequence[Track]
+) -> list[Frame]:
+    """The frames with odometry's poses, and landmarks whose identities and positions are those of their tracks.
+
+    Short tracks and moving ones give no identity.
+    """
+    known = {
+        key: track for track in tracks if len(track.sightings) >= FEWEST and not track.moving for key in track.sightings
+    }
+    complete = []
+    for done, T in zip(measured, poses, strict=True):
+        marks = []
+        for number, mark in enumerate(done.landmarks):
+            track = known.get((done.frame, number))
+            marks.append(
+                replace(mark, identity=track.identity, position=track.position)
+                if track
+                else replace(mark, identity=None, position=None)
+            )
+        complete.append(replace(frames[done.frame], landmarks=tuple(marks), T_world_camera=T))
+    return complete
+
+
+@dataclass(frozen=True)
+class TrackReport:
+    """How good tracks are against known identities."""
+
+    tracks: int
+    mean_length: float  # sightings
+    precision: float | None  # of known sightings, those of their track's most frequent object
+    switches: int  # neighbouring known sightings of one track that are two objects
+    fragments: float | None  # tracks for each object that is in one
+
+    def to_json(self) -> dict[str, Any]:
+        return dict(self.__dict__)
+
+
+def judge_tracks(tracks: Sequence[Track], identities: Sequence[Sequence[int | None]]) -> TrackReport:
+    """Compare tracks with the true identity of every landmark of every frame (None where nobody knows)."""
+    right = known = switches = 0
+    owners: set[tuple[int, int]] = set()
+    worth = [track for track in tracks if len(track.sightings) >= FEWEST]
+    for track in worth:
+        told = [one for one in (identities[frame][number] for frame, number in track.sightings) if one is not None]
+        if not told:
+            continue
+        values, counts = np.unique(told, return_counts=True)
+        right += int(counts.max())
+        known += len(told)
+        switches += sum(a != b for a, b in pairwise(told))
+        owners.add((track.identity, int(values[counts.argmax()])))
+    objects = {identity for _, identity in owners}
+    lengths = [len(track.sightings) for track in worth]
+    return TrackReport(
+        len(worth),
+        float(np.mean(lengths)) if lengths else 0.0,
+        right / known if known else None,
+        switches,
+        len(owners) / len(objects) if objects else None,
+    )

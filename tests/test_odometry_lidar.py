@@ -1,0 +1,58 @@
+"""LiDAR odometry with few points: a street of walls and poles."""
+
+import numpy as np
+import pytest
+
+from robustmat.geometry.transforms import invert, transform
+from robustmat.odometry.lidar import choose_points, lidar_odometry, on_landmarks
+from robustmat.types import Array, Camera
+
+pytest.importorskip("small_gicp")
+
+
+def street(rng: np.random.Generator) -> tuple[Array, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
+    """Points of a road, two walls and poles (x ahead, y left, z up), and which are on poles."""
+    road = np.stack([rng.uniform(0, 40, 2000), rng.uniform(-6, 6, 2000), np.full(2000, -1.7)], axis=1)
+    walls = [
+        np.stack([rng.uniform(0, 40, 1000), np.full(1000, y), rng.uniform(-1.7, 4, 1000)], axis=1) for y in (-6, 6)
+    ]
+    poles = [
+        np.stack([np.full(60, x), np.full(60, y), rng.uniform(-1.7, 4, 60)], axis=1)
+        for x, y in ((8, -4.5), (14, 4.2), (21, -4.4), (27, 4.6), (33, -4.0))
+    ]
+    points = np.concatenate([road, *walls, *poles]) + rng.normal(0, 0.01, (4000 + 300, 3))
+    return points, np.arange(len(points)) >= 4000
+
+
+def test_a_straight_drive_is_followed_to_centimetres() -> None:
+    scans, truth = [], []
+    for i in range(5):
+        points, on = street(np.random.default_rng(i))
+        T = np.eye(4)
+        T[0, 3] = 0.4 * i
+        truth.append(T)
+        scans.append((transform(invert(T), points), on))
+    found = lidar_odometry(scans, 1000)
+    assert found.registered.all()
+    assert np.abs(found.poses[:, :3, 3] - np.stack(truth)[:, :3, 3]).max() < 0.06
+    assert found.points <= 1000
+
+
+def test_the_budget_holds_and_landmarks_get_their_share() -> None:
+    points, on = street(np.random.default_rng(0))
+    rng = np.random.default_rng(0)
+    even = choose_points(points, on, 200, 0.0, rng)
+    more = choose_points(points, on, 200, 0.5, rng)
+    assert len(even) == len(more) == 200
+    assert on[more].sum() == 100 > on[even].sum()
+    assert len(set(more.tolist())) == 200
+
+
+def test_points_of_a_box_are_those_of_the_nearest_thing() -> None:
+    camera = Camera(np.array([[500.0, 0, 320], [0, 500, 200], [0, 0, 1]]), 640, 400)
+    rng = np.random.default_rng(0)
+    pole = np.stack([rng.uniform(-0.05, 0.05, 50), rng.uniform(-1, 1, 50), np.full(50, 10.0)], axis=1)
+    wall = np.stack([rng.uniform(-3, 3, 500), rng.uniform(-2, 2, 500), np.full(500, 20.0)], axis=1)
+    on = on_landmarks(np.concatenate([pole, wall]), [(310.0, 140.0, 330.0, 260.0)], camera, np.eye(4))
+    assert on[:50].mean() > 0.9
+    assert not on[50:].any()
