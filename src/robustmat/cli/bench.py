@@ -457,9 +457,8 @@ def odometry(
     datasets: Annotated[list[Path], typer.Argument(help="Prepared drives with poses.", show_default=False)],
     out: Annotated[Path, typer.Option(help="Folder for odometry.jsonl and odometry.md.", show_default=False)],
     perturb: Annotated[str, typer.Option(metavar="P,P,...", help="Weather.")] = "clean,paper:16,paper:13,rain:3,fog:3",
-    frames: Annotated[
-        str, typer.Option(help="Numbers of frames by name: 100-430; of all data sets alike; all without.")
-    ] = "",
+    first: Annotated[str | None, typer.Option(help="Name of the first frame to take.")] = None,
+    last: Annotated[str | None, typer.Option(help="Name of the last frame to take.")] = None,
     limit: Annotated[int | None, typer.Option(min=3, help="At most so many frames of each, from the first on.")] = None,
     parts: Annotated[str, typer.Option(metavar="P,P,...", help="Parts of the assistance to measure alone.")] = "",
     lidar: Annotated[bool, typer.Option(help="Register LiDAR scans beside the images, with few points.")] = False,
@@ -471,7 +470,6 @@ def odometry(
 
     from robustmat.bench.odometry import run_bench
     from robustmat.bench.odometry_page import write_page
-    from robustmat.bench.places import chosen_frames
     from robustmat.checkpoints.load import load
     from robustmat.cli.checks import need
     from robustmat.cli.console import progress_bars
@@ -481,8 +479,8 @@ def odometry(
     jobs = []
     for path in datasets:
         data = open_dataset(path)
-        wanted = {frame.name for frame in chosen_frames(data.frames, frames)}
-        numbers = [i for i, frame in enumerate(data.frames) if frame.name in wanted][:limit]
+        names = [frame.name for frame in data.frames]
+        numbers = [i for i, name in enumerate(names) if (first or name) <= name <= (last or name)][:limit]
         jobs.append((data, numbers, lidar and bool(data.source.get("lidar"))))
     rows = run_bench(
         jobs,

@@ -191,4 +191,4 @@ def _add_bearings(
         cross[landmark, at] += to_pose.T @ (weight[:, None] * to_point)
         blocks[landmark] += to_point.T @ (weight[:, None] * to_point)
         right[landmark] += to_point.T @ (weight * r)
-    return cross, np.linalg.inv(blocks), right
+    return cross, np.asarray(np.linalg.inv(blocks), np.float64), right
