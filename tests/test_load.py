@@ -9,7 +9,7 @@ import pytest
 
 import robustmat
 from models_for_tests import untrained
-from robustmat.checkpoints.load import describe_source, load
+from robustmat.checkpoints.load import describe_source, load, needs_no_training
 from robustmat.checkpoints.store import Provenance, save_checkpoint, shipped_checkpoints
 from robustmat.errors import ConfigError, WeightsError
 from robustmat.fitting.references import geometry_examples
@@ -149,3 +149,9 @@ def test_the_network_is_on_the_device_that_was_asked_for() -> None:
     assert isinstance(matcher, NetworkMatcher)
     assert {parameter.device.type for parameter in matcher.network.parameters()} == {"cpu"}
     assert not any(module.training for module in matcher.network.modules())
+
+
+def test_a_method_is_told_from_a_checkpoint_by_its_name_alone(tmp_path: Path) -> None:
+    assert needs_no_training("root-sift")
+    assert not needs_no_training("street")
+    assert not needs_no_training(tmp_path)
