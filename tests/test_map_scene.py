@@ -6,21 +6,17 @@ import numpy as np
 import pytest
 
 from map_world import CAMERA, IdentityMatcher, drive, pose_at, see, street
-from robustmat.bench.map_scale import bench_map
-from robustmat.bench.places import (
-    Answered,
-    evaluate_places,
-    locate_row,
-    place_row,
-    runs,
-    write_places,
-)
+from robustmat.bench.map_scale import measure_scale, write_scale
+from robustmat.bench.places import World, evaluate_places, runs_of
+from robustmat.bench.places_offsets import offset_of, rigid_offset, without_offsets
+from robustmat.bench.places_page import write_places
+from robustmat.bench.places_rows import Answered, Located, locate_row, place_row
 from robustmat.errors import InputError
 from robustmat.mapping.build import build_map
 from robustmat.mapping.calibration import PlaceExample, covariance_scale, fit_place_model, log_likelihood
 from robustmat.mapping.landmark_map import open_map
 from robustmat.mapping.place_model import FEATURES, PlaceModel
-from robustmat.mapping.pose import difference
+from robustmat.mapping.pose import difference, move
 from robustmat.mapping.scene import LOOK, PIXEL, POINT, frame_vector, place_keypoints, scene_pose
 from robustmat.mapping.settings import MapSettings
 from robustmat.matching.embedded import EmbeddedFrame
@@ -110,7 +106,7 @@ def test_fitting_learns_what_tells_known_from_unknown_places() -> None:
     assert log_likelihood(model, known[0]) > log_likelihood(PlaceModel(agreeing=0.0, share=0.0), known[0])
 
 
-def test_covariances_are_scaled_until_nine_in_ten_errors_keep_to_them() -> None:
+def test_covariances_are_scaled_until_most_errors_keep_to_them() -> None:
     rng = np.random.default_rng(0)
     own, said = 1e-4 * np.eye(6), 0.01 * np.eye(6)  # errors have three times the deviation that is said
     examples = [
@@ -133,16 +129,37 @@ def test_recall_counts_right_answers_among_all() -> None:
 def test_errors_of_poses_are_held_against_their_covariance() -> None:
     rng = np.random.default_rng(0)
     covariance = np.diag([0.1, 0.05, 0.2, 0.01, 0.02, 0.01]) ** 2
-    errors = [(rng.normal(size=6) * np.sqrt(np.diag(covariance)), covariance) for _ in range(400)]
-    row = locate_row("map", "clean", errors, 800)
+    found = [
+        Located("drive", np.eye(4), move(np.eye(4), rng.normal(size=6) * np.sqrt(np.diag(covariance))), covariance)
+        for _ in range(400)
+    ]
+    row = locate_row("map", "clean", "drive", "given", found, 800)
     assert row.answered == 0.5
     assert row.within_bounds == pytest.approx(0.95, abs=0.03)
     assert row.normalised == pytest.approx(1.0, abs=0.2)
 
 
+def test_an_offset_of_a_revisits_poses_is_found_and_taken_away() -> None:
+    rng = np.random.default_rng(0)
+    T = move(np.eye(4), np.array([0.5, -0.8, 0.2, 0.0, 0.02, 0.0]))
+    track = [pose_at(ahead) for ahead in range(20)]
+    found = [move(pose, rng.normal(0, 0.01, 6)) for pose in track]
+    given = [np.linalg.inv(T) @ pose for pose in track]
+    assert np.allclose(rigid_offset(found, given), T, atol=0.05)
+    poses = [Located("again", a, b, np.eye(6)) for a, b in zip(found, given, strict=True)]
+    assert np.median([np.linalg.norm(one.error[:3]) for one in poses]) > 0.8
+    assert np.median([np.linalg.norm(one.error[:3]) for one in without_offsets(poses, poses)]) < 0.05
+    told = offset_of("again", poses, track)
+    assert told is not None
+    assert abs(told.above_found) < 0.05
+    assert told.above < -0.7  # the given poses are below the road
+    assert without_offsets(poses[:2], poses[:2]) == []
+
+
 def test_frames_are_chosen_by_number_and_cut_at_jumps() -> None:
     frames = [see(street(), pose_at(ahead), f"{i:04d}") for i, ahead in enumerate([0.0, 1.0, 50.0, 51.0])]
-    assert runs(frames) == [[0, 1], [2, 3]]
+    assert list(runs_of("monday", frames)) == ["monday from 0000", "monday from 0002"]
+    assert list(runs_of("monday", frames[:2])) == ["monday"]
     assert numbered(frames, "1-2,3") == [1, 2, 3]
     for wrong, said in (("first", "expected numbers"), ("7-9", "found 0000 to 0003")):
         with pytest.raises(InputError, match=said):
@@ -153,19 +170,25 @@ def test_places_are_measured_from_map_to_table(tmp_path: Path) -> None:
     things = street()
     queries = [see(things, pose_at(5.0 + 6 * i, right=0.5), f"{i:04d}", jitter=0.5) for i in range(4)]
     unknown = [see(street(first=1000, seed=5), pose_at(10.0), "elsewhere")]
-    rows, poses = evaluate_places(
-        tmp_path / "map", drive(things), queries, unknown, IdentityMatcher(), ["clean"], rivals=False
+    worlds = [World(drive(things), {"tuesday": queries}, unknown)]
+    kept = {"map": MapSettings(), "map, few": MapSettings(max_landmarks=3)}
+    report = evaluate_places(
+        tmp_path, worlds, IdentityMatcher(), kept, ["clean"], rivals=False, sequence=False, offsets=True
     )
-    assert rows[0].recall_at_1 == 1.0
-    assert rows[0].recall_at_precision == 1.0
-    assert poses[0].metres < 0.3
-    text = write_places(rows, poses, tmp_path).read_text()
-    assert "| landmark map | clean | 1.00 |" in text
+    whole, few = report.places
+    assert whole.recall_at_1 == whole.recall_at_precision == 1.0
+    assert few.megabytes < whole.megabytes
+    assert report.poses[0].metres < 0.3
+    text = write_places(report, tmp_path, "places", "Places", "robustmat bench places", "A street.").read_text()
+    assert "| map | clean | 1.00 |" in text
+    assert "poses as given" in text
+    assert (tmp_path / "places-poses.csv").read_text().count("\n") == 1 + len(report.poses)
 
 
 @pytest.mark.slow
-def test_an_index_finds_what_exact_search_finds() -> None:
-    rows = bench_map([2000, 21000], queries=10)
+def test_an_index_finds_what_exact_search_finds(tmp_path: Path) -> None:
+    rows = measure_scale([2000, 21000], queries=10)
     assert rows[0].recall == 1.0
     assert rows[1].recall > 0.9
     assert rows[1].megabytes > rows[0].megabytes
+    assert "| 21,000 |" in write_scale(rows, tmp_path, "robustmat bench map").read_text()

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from robustmat.files import write_text
 from robustmat.mapping.objects import farthest_points
 from robustmat.mapping.settings import MapHeader
 from robustmat.mapping.store import Batch, MapStore, create_store
@@ -37,7 +38,7 @@ class MapScaleRow:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
 
-def bench_map(
+def measure_scale(
     sizes: Sequence[int],
     real: NDArray[np.float32] | None = None,
     *,
@@ -80,6 +81,48 @@ def bench_map(
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return rows
+
+
+COLUMNS = ("views", "build s", "index s", "MB", "exact ms", "search ms", "recall of 10")
+
+
+def cells(row: MapScaleRow) -> list[str]:
+    """A row of the table, as text."""
+    return [
+        f"{row.views:,}",
+        f"{row.build_seconds:.1f}",
+        f"{row.index_seconds:.1f}",
+        f"{row.megabytes:.0f}",
+        f"{row.exact_ms:.1f}",
+        f"{row.search_ms:.1f}",
+        f"{row.recall:.3f}",
+    ]
+
+
+def write_scale(rows: Sequence[MapScaleRow], folder: Path, command: str) -> Path:
+    """Write map-scale.md and map-scale.csv."""
+    names = list(MapScaleRow.__dataclass_fields__)
+    lines = [",".join(names)] + [",".join(str(round(getattr(row, name), 4)) for name in names) for row in rows]
+    write_text(folder / "map-scale.csv", "\n".join(lines) + "\n")
+    text = [
+        "# How maps grow",
+        "",
+        "Embeddings drawn around those of a map, in one table of LanceDB. A search is for the ten nearest of one "
+        "landmark: through the index (none below 20,000 views), or exact.",
+        "",
+        f"| {' | '.join(COLUMNS)} |",
+        f"|{'---|' * len(COLUMNS)}",
+        *(f"| {' | '.join(cells(row))} |" for row in rows),
+        "",
+        "`build` is the appending of all views, `index` the last compaction with its index. Searches are medians. Wall "
+        "clock of a shared machine with two cores; idle ones are faster.",
+        "",
+        "## Command",
+        "",
+        f"    {command}",
+    ]
+    write_text(folder / "map-scale.md", "\n".join(text) + "\n")
+    return folder / "map-scale.md"
 
 
 def drawn(around: NDArray[np.float32], count: int, rng: np.random.Generator) -> NDArray[np.float32]:

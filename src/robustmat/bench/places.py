@@ -1,217 +1,207 @@
-"""How well places are recognised and poses found: revisits of a mapped street, and frames of other streets.
+"""How well places are recognised and poses found: revisits of mapped streets, and frames of other streets.
 
 An answer is right when its keyframe is within 5 m. Weather is on the queries alone, as for a vehicle with a map.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from robustmat.bench.places_offsets import Offset, offset_of, without_offsets
 from robustmat.bench.places_rivals import RIVALS
+from robustmat.bench.places_rows import RIGHT, Answered, Located, LocateRow, PlaceRow, locate_row, place_row
 from robustmat.dataset.store import LandmarkDataset
 from robustmat.errors import InputError
-from robustmat.files import write_text
-from robustmat.mapping.answers import PlaceAnswer
+from robustmat.mapping.answers import Location, PlaceAnswer
 from robustmat.mapping.build import build_map
-from robustmat.mapping.calibration import GROUND_AXES
+from robustmat.mapping.info import map_info
 from robustmat.mapping.keyframes import choose_keyframes
-from robustmat.mapping.landmark_map import LandmarkMap, open_map
-from robustmat.mapping.pose import difference
+from robustmat.mapping.landmark_map import LIKELY, LandmarkMap, open_map
 from robustmat.mapping.settings import MapSettings
 from robustmat.matching.matcher import Matcher
 from robustmat.perturb import parse, perturb_frame
 from robustmat.progress import Progress, silent
 from robustmat.types import Array, Frame, Image
 
-RIGHT = 5.0  # metres
-PRECISION = 0.95
-CHI_SQUARE_95 = 7.815  # of three degrees of freedom
+GIVEN, LESS_OFFSET = "poses as given", "less one offset a revisit"
 
 
 @dataclass(frozen=True)
-class Answered:
-    """A method's best keyframes for one query: their distances from the truth, and how sure it is of the first."""
+class World:
+    """A street to map, drives along it to ask about, and frames of other places."""
 
-    distances: tuple[float, ...]  # metres, best first, at most five; of an unknown place infinite
-    confidence: float
-    known: bool
-
-    @property
-    def right(self) -> bool:
-        return self.known and bool(self.distances) and self.distances[0] <= RIGHT
+    mapped: LandmarkDataset
+    queries: Mapping[str, Sequence[Frame]]  # by what a run of them is called
+    unknown: Sequence[Frame]
 
 
-@dataclass(frozen=True)
-class PlaceRow:
-    """One method under one weather."""
+@dataclass
+class PlaceReport:
+    """All that was measured."""
 
-    method: str
-    perturb: str
-    recall_at_1: float
-    recall_at_5: float
-    recall_at_precision: float  # of right answers, at the threshold from which on 95 % of all answers are right
-    average_precision: float
-    queries: int
-    unknown: int
-    answers: int  # at the method's own threshold; of rivals, which have none, 0
-    precision: float  # of those answers
-    seconds: float  # a query, median
-
-    def to_json(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+    places: list[PlaceRow] = field(default_factory=list)
+    poses: list[LocateRow] = field(default_factory=list)
+    offsets: list[Offset] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class LocateRow:
-    """Poses of one way to locate under one weather."""
+@dataclass
+class Answers:
+    """Single answers, by method and weather; seconds and bytes of maps, by method."""
 
-    method: str
-    perturb: str
-    answered: float  # share of the queries
-    metres: float  # median
-    degrees: float  # median
-    metres_90: float  # nine in ten are better
-    within_bounds: float  # share of normalised errors within the bounds of 95 %
-    normalised: float  # median over its expectation: 1 if the covariance is exact
-
-    def to_json(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+    places: dict[tuple[str, str], list[Answered]] = field(default_factory=dict)
+    poses: dict[tuple[str, str], list[Located]] = field(default_factory=dict)
+    seconds: dict[str, list[float]] = field(default_factory=dict)
+    megabytes: dict[str, list[float]] = field(default_factory=dict)
+    queries: dict[str, int] = field(default_factory=dict)  # by drive
 
 
 def evaluate_places(
-    place: Path,
-    mapped: LandmarkDataset,
-    queries: Sequence[Frame],
-    unknown: Sequence[Frame],
+    folder: Path,
+    worlds: Sequence[World],
     matcher: Matcher,
+    kept: Mapping[str, MapSettings],
     perturbs: Sequence[str],
     *,
-    settings: MapSettings | None = None,
     seed: int = 0,
     rivals: bool = True,
+    sequence: bool = True,
+    offsets: bool = False,
     progress: Progress = silent,
-) -> tuple[list[PlaceRow], list[LocateRow]]:
-    """Build a map and ask it, and its rivals, about all queries."""
-    settings = settings or MapSettings()
-    build_map(place, [mapped], matcher, settings, progress=progress)
-    opened = open_map(place, matcher=matcher)
-    keyframes = [one.frame for one in choose_keyframes(mapped.frames, settings, str(mapped.path))]
-    positions = np.array([frame.T_world_camera[:3, 3] for frame in keyframes if frame.T_world_camera is not None])
-    known = near_the_map(queries, positions)
-    places, poses = [], []
-    similar = {name: make(keyframes) for name, make in RIVALS.items()} if rivals else {}
-    for perturb in perturbs:
-        seen = [perturb_frame(frame, parse(perturb), seed, f"{i}/{frame.name}") for i, frame in enumerate(known)]
-        others = [perturb_frame(frame, parse(perturb), seed, f"u{i}/{frame.name}") for i, frame in enumerate(unknown)]
-        rows, located = _ask(opened, seen, others, perturb, progress)
-        places += rows
-        poses += located
-        for name, similarity in similar.items():
-            answers = [
-                _ranked(similarity(frame), positions, frame if is_known else None)
-                for frame, is_known in progress([*((f, True) for f in seen), *((f, False) for f in others)], name)
-            ]
-            places.append(place_row(name, perturb, answers, None, [0.0]))
-    return places, poses
+) -> PlaceReport:
+    """Build maps and ask them, and their rivals, about all queries.
+
+    Args:
+        folder: where maps are built.
+        kept: what maps keep, by what they are called.
+        offsets: hold poses also against given ones less one offset a revisit; the first map that keeps keypoints, or
+            the first, tells them, in the first weather.
+    """
+    found = Answers()
+    for number, world in enumerate(worlds):
+        maps = {}
+        for name, settings in kept.items():
+            place = folder / f"{number}-{len(maps)}"
+            build_map(place, [world.mapped], matcher, settings, progress=progress)
+            maps[name] = open_map(place, matcher=matcher)
+        for perturb in perturbs:
+            _ask_world(found, world, maps, perturb, seed, rivals, sequence, progress)
+    telling = found.poses[next((name for name, one in kept.items() if one.keypoints), next(iter(kept))), perturbs[0]]
+    return _report(found, worlds, telling if offsets else None)
+
+
+def _ask_world(
+    found: Answers,
+    world: World,
+    maps: Mapping[str, LandmarkMap],
+    perturb: str,
+    seed: int,
+    rivals: bool,
+    sequence: bool,
+    progress: Progress,
+) -> None:
+    every = choose_keyframes(world.mapped.frames, MapSettings(keypoints=1), str(world.mapped.path))
+    keyframes = [one.frame for one in every]
+    positions = np.array([one.T_world_camera[:3, 3] for one in every])
+    weather = parse(perturb)
+    found.queries.update({drive: len(near_the_map(frames, positions)) for drive, frames in world.queries.items()})
+    known = [(drive, frame) for drive, frames in world.queries.items() for frame in near_the_map(frames, positions)]
+    seen = [(d, perturb_frame(f, weather, seed, f"{i}/{f.name}")) for i, (d, f) in enumerate(known)]
+    others = [perturb_frame(f, weather, seed, f"u{i}/{f.name}") for i, f in enumerate(world.unknown)]
+    for name, opened in maps.items():
+        size = map_info(opened).bytes_per_kilometre[opened.header.settings.precision] / 1e6
+        for method, (answers, poses, times) in _ask(opened, seen, others, name, sequence, perturb, progress):
+            found.places.setdefault((method, perturb), []).extend(answers)
+            found.poses.setdefault((method, perturb), []).extend(poses)
+            found.seconds.setdefault(method, []).extend(times)
+            found.megabytes.setdefault(method, []).append(size)
+    for name, make in RIVALS.items() if rivals else ():
+        similarity = make(keyframes)
+        for number, frame in enumerate(progress([*(one for _, one in seen), *others], f"{name}, {perturb}")):
+            answer = _ranked(similarity(frame), positions, frame if number < len(seen) else None)
+            found.places.setdefault((name, perturb), []).append(answer)
+
+
+def _report(found: Answers, worlds: Sequence[World], telling: Sequence[Located] | None) -> PlaceReport:
+    """Rows of all answers; `telling` are poses that tell the offsets of revisits."""
+    report = PlaceReport()
+    for (method, perturb), answers in found.places.items():
+        if method in found.seconds:
+            size = float(np.mean(found.megabytes[method]))
+            report.places.append(place_row(method, perturb, answers, LIKELY, found.seconds[method], size))
+        else:
+            report.places.append(place_row(method, perturb, answers))
+    for (method, perturb), poses in found.poses.items():
+        for drive, count in sorted(found.queries.items()):
+            of_drive = [one for one in poses if one.drive == drive]
+            report.poses.append(locate_row(method, perturb, drive, GIVEN, of_drive, count))
+            if telling is not None:
+                moved = without_offsets(of_drive, telling)
+                report.poses.append(locate_row(method, perturb, drive, LESS_OFFSET, moved, count))
+    for world in worlds if telling is not None else ():
+        track = [_pose(frame) for frame in world.mapped.frames]
+        told = [offset_of(drive, telling or (), track) for drive in world.queries]
+        report.offsets += [one for one in told if one is not None]
+    return report
+
+
+Asked = tuple[list[Answered], list[Located], list[float]]
 
 
 def _ask(
-    opened: LandmarkMap, seen: Sequence[Frame], others: Sequence[Frame], perturb: str, progress: Progress
-) -> tuple[list[PlaceRow], list[LocateRow]]:
-    embedded = [opened.embed(frame) for frame in progress([*seen, *others], f"embedding, {perturb}")]
+    opened: LandmarkMap,
+    seen: Sequence[tuple[str, Frame]],
+    others: Sequence[Frame],
+    name: str,
+    sequence: bool,
+    perturb: str,
+    progress: Progress,
+) -> list[tuple[str, Asked]]:
+    """Answers, poses and seconds of single frames and, if wanted, of drives."""
+    frames = [frame for _, frame in seen]
+    embedded = [opened.embed(frame) for frame in progress([*frames, *others], f"{name}, embedding, {perturb}")]
     first, rest = embedded[: len(seen)], embedded[len(seen) :]
-    single = [opened.locate(frame, min_probability=0.0) for frame in progress(first, f"locating, {perturb}")]
-    foreign = [opened.query(frame, min_probability=0.0) for frame in progress(rest, f"other places, {perturb}")]
-    drives = runs(seen)
-    tracked = [one for run in drives for one in opened.locate_sequence([first[i] for i in run], min_probability=0.0)]
-    order = [i for run in drives for i in run]
-    foreign_drive = list(opened.query_sequence(rest, min_probability=0.0))
-    places, poses = [], []
-    for name, found, frames, elsewhere in (
-        (_named(opened), single, list(seen), foreign),
-        (f"{_named(opened)}, sequence", tracked, [seen[i] for i in order], foreign_drive),
-    ):
-        answers = [_answered(one.place, frame) for one, frame in zip(found, frames, strict=True)]
-        answers += [_answered(answer, None) for answer in elsewhere]
-        places.append(place_row(name, perturb, answers, 0.5, [one.seconds for one in found]))
-        sure = [None if one.place.probability < 0.5 or one.pose is None else one.pose for one in found]
-        errors = [
-            (difference(pose.T_world_camera, _pose(frame)), pose.covariance)
-            for pose, frame in zip(sure, frames, strict=True)
-            if pose is not None
+    single = [opened.locate(one, min_probability=0.0) for one in progress(first, f"{name}, {perturb}")]
+    foreign = [opened.query(one, min_probability=0.0) for one in progress(rest, f"{name}, other places, {perturb}")]
+    told = [(name, _asked(single, seen, foreign))]
+    if sequence:
+        runs = {drive: [i for i, (one, _) in enumerate(seen) if one == drive] for drive, _ in seen}
+        tracked = [
+            one
+            for run in progress(list(runs.values()), f"{name}, drives, {perturb}")
+            for one in opened.locate_sequence([first[i] for i in run], min_probability=0.0)
         ]
-        poses.append(locate_row(name, perturb, errors, len(frames)))
-    return places, poses
+        in_order = [seen[i] for run in runs.values() for i in run]
+        elsewhere = list(opened.query_sequence(rest, min_probability=0.0))
+        told.append((f"{name}, as a drive", _asked(tracked, in_order, elsewhere)))
+    return told
 
 
-def _named(opened: LandmarkMap) -> str:
-    return "landmark map with keypoints" if opened.header.settings.keypoints else "landmark map"
+def _asked(found: Sequence[Location], seen: Sequence[tuple[str, Frame]], foreign: Sequence[PlaceAnswer]) -> Asked:
+    answers = [_answered(one.place, frame) for one, (_, frame) in zip(found, seen, strict=True)]
+    answers += [_answered(answer, None) for answer in foreign]
+    poses = [
+        Located(drive, one.pose.T_world_camera, _pose(frame), one.pose.covariance)
+        for one, (drive, frame) in zip(found, seen, strict=True)
+        if one.pose is not None and one.place.probability >= LIKELY
+    ]
+    return answers, poses, [one.seconds for one in found]
 
 
-def place_row(
-    method: str, perturb: str, answers: Sequence[Answered], threshold: float | None, seconds: Sequence[float]
-) -> PlaceRow:
-    """Recall of places, with and without unknown ones."""
-    known = [one for one in answers if one.known]
-    order = sorted(answers, key=lambda one: -one.confidence)
-    right = np.cumsum([one.right for one in order])
-    precision, recall = right / np.arange(1, len(order) + 1), right / max(len(known), 1)
-    enough = recall[precision >= PRECISION]
-    own = [] if threshold is None else [one for one in answers if one.confidence >= threshold]
-    gained = np.diff(np.concatenate([[0.0], recall]))
-    return PlaceRow(
-        method=method,
-        perturb=perturb,
-        recall_at_1=float(np.mean([one.right for one in known])),
-        recall_at_5=float(np.mean([any(distance <= RIGHT for distance in one.distances) for one in known])),
-        recall_at_precision=float(enough.max(initial=0.0)),
-        average_precision=float((precision * gained).sum()),
-        queries=len(known),
-        unknown=len(answers) - len(known),
-        answers=len(own),
-        precision=float(np.mean([one.right for one in own])) if own else 0.0,
-        seconds=float(np.median(seconds)),
-    )
-
-
-def locate_row(method: str, perturb: str, errors: Sequence[tuple[Array, Array]], queries: int) -> LocateRow:
-    """Errors [6] with their covariances, of the queries that were answered."""
-    if not errors:
-        return LocateRow(method, perturb, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
-    metres = [float(np.linalg.norm(off[:3])) for off, _ in errors]
-    degrees = [float(np.degrees(np.linalg.norm(off[3:]))) for off, _ in errors]
-    axes = np.ix_(GROUND_AXES, GROUND_AXES)
-    normalised = np.array(
-        [off[GROUND_AXES] @ np.linalg.solve(covariance[axes], off[GROUND_AXES]) for off, covariance in errors]
-    )
-    return LocateRow(
-        method,
-        perturb,
-        len(errors) / queries,
-        float(np.median(metres)),
-        float(np.median(degrees)),
-        float(np.quantile(metres, 0.9)),
-        float(np.mean(normalised < CHI_SQUARE_95)),
-        float(np.median(normalised) / 2.366),
-    )
-
-
-def runs(frames: Sequence[Frame]) -> list[list[int]]:
-    """Frames as drives: a jump of more than 10 m begins another one."""
-    found: list[list[int]] = [[]]
-    for number, frame in enumerate(frames):
-        if found[-1] and np.linalg.norm(_pose(frame)[:3, 3] - _pose(frames[number - 1])[:3, 3]) > 10:
+def runs_of(name: str, frames: Sequence[Frame]) -> dict[str, list[Frame]]:
+    """Frames as drives: a jump of more than 10 m begins another one; called by their first frame, if several."""
+    found: list[list[Frame]] = [[]]
+    for frame in frames:
+        if found[-1] and np.linalg.norm(_pose(frame)[:3, 3] - _pose(found[-1][-1])[:3, 3]) > 10:
             found.append([])
-        found[-1].append(number)
-    return [run for run in found if run]
+        found[-1].append(frame)
+    return {name if len(found) == 1 else f"{name} from {run[0].name}": run for run in found if run}
 
 
 def near_the_map(frames: Sequence[Frame], positions: Array) -> list[Frame]:
-    """Queries that a keyframe could answer rightly, looking the same way."""
+    """Queries that a keyframe could answer rightly."""
     near = [
         frame
         for frame in frames
@@ -220,44 +210,6 @@ def near_the_map(frames: Sequence[Frame], positions: Array) -> list[Frame]:
     if not near:
         raise InputError("no query was taken within 5 m of the map: nothing could be right")
     return near
-
-
-def write_places(places: Sequence[PlaceRow], poses: Sequence[LocateRow], folder: Path) -> Path:
-    """Write `places.csv`, all numbers, and `places.md`, two tables."""
-    fields = [*PlaceRow.__dataclass_fields__]
-    lines = [",".join(fields)] + [",".join(_plain(row.to_json()[name]) for name in fields) for row in places]
-    write_text(folder / "places.csv", "\n".join(lines) + "\n")
-    fields = [*LocateRow.__dataclass_fields__]
-    lines = [",".join(fields)] + [",".join(_plain(row.to_json()[name]) for name in fields) for row in poses]
-    write_text(folder / "places-poses.csv", "\n".join(lines) + "\n")
-    text = [
-        "# Places",
-        "",
-        "| method | queries | R@1 | R@5 | recall at precision 0.95 | average precision | answers, their precision |",
-    ]
-    text += ["|---|---|---|---|---|---|---|"]
-    for row in places:
-        own = f"{row.answers}, {row.precision:.2f}" if row.answers else "-"
-        text.append(
-            f"| {row.method} | {row.perturb} | {row.recall_at_1:.2f} | {row.recall_at_5:.2f} | "
-            f"{row.recall_at_precision:.2f} | {row.average_precision:.2f} | {own} |"
-        )
-    text += [
-        "",
-        "| poses | queries | answered | metres, median | degrees, median | metres, 90 % | within 95 % bounds |",
-    ]
-    text += ["|---|---|---|---|---|---|---|"]
-    for one in poses:
-        text.append(
-            f"| {one.method} | {one.perturb} | {one.answered:.2f} | {one.metres:.2f} | {one.degrees:.2f} | "
-            f"{one.metres_90:.2f} | {one.within_bounds:.2f} |"
-        )
-    write_text(folder / "places.md", "\n".join(text) + "\n")
-    return folder / "places.md"
-
-
-def _plain(value: object) -> str:
-    return f"{value:.4f}" if isinstance(value, float) else str(value)
 
 
 def without_colours(frame: Frame) -> Frame:

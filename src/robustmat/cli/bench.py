@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from robustmat.cli import bench_maps
 from robustmat.cli.checks import output_file, output_picture
-from robustmat.cli.console import make_console, progress_bars, say
+from robustmat.cli.console import make_console, say
 
 if TYPE_CHECKING:
     from robustmat.bench.inference_contest import BenchReport
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from robustmat.bench.scaling import ScalingReport
 
 app = typer.Typer(no_args_is_help=True, help="Measure seconds and memory on this machine.")
+app.command("map")(bench_maps.bench_map)
+app.command("places")(bench_maps.places)
 
 Frames = Annotated[str, typer.Option(metavar="N,N,...", help="Lengths of the drives to measure.")]
 Seed = Annotated[int, typer.Option(min=0, help="The simulated town.")]
@@ -356,100 +359,6 @@ def _show(report: "Report", json: Path | None, plot: Path | None) -> None:
         say(f"measurements in {json}")
     if plot is not None:
         say(f"look at {draw_report(report, plot)}")
-
-
-@app.command("map")
-def map_(
-    sizes: Annotated[str, typer.Option(metavar="N,N,...", help="Views of landmarks.")] = "10000,100000,1000000",
-    around: Annotated[
-        Path | None, typer.Option(help="A map around whose embeddings others are drawn; random directions without.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Of what is drawn.")] = 0,
-    json: Json = None,
-) -> None:
-    """How a map's building, bytes and searches grow with its landmarks, and what its index misses."""
-    from rich.table import Table
-
-    from robustmat.cli.checks import need
-    from robustmat.files import write_json
-
-    need("lancedb", purpose="a map")
-    from robustmat.bench.map_scale import bench_map, spread_out
-
-    real = None
-    if around is not None:
-        import numpy as np
-
-        from robustmat.mapping.landmark_map import open_map
-
-        opened = open_map(around)
-        rows = opened.store.rows("views", opened.snapshot, None, ["vector"])
-        real = spread_out(np.array([row["vector"] for row in rows], np.float32))
-    found = bench_map(_lengths(sizes, "--sizes"), real, seed=seed, tell=_tell)
-    table = Table("views", "build s", "index s", "MB", "exact ms", "search ms", "recall of 10")
-    for row in found:
-        table.add_row(
-            f"{row.views}",
-            f"{row.build_seconds:.1f}",
-            f"{row.index_seconds:.1f}",
-            f"{row.megabytes:.0f}",
-            f"{row.exact_ms:.1f}",
-            f"{row.search_ms:.1f}",
-            f"{row.recall:.3f}",
-        )
-    make_console().print(table)
-    if json is not None:
-        write_json(json, [row.to_json() for row in found])
-
-
-@app.command()
-def places(
-    mapped: Annotated[Path, typer.Argument(help="Data set that the map is made of.", show_default=False)],
-    queries: Annotated[Path, typer.Option(help="Data set of the same world with the queries.", show_default=False)],
-    frames: Annotated[
-        str, typer.Option(help="Which frames of it, by their numbers: 1565-1639,2439-2469; all without.")
-    ] = "",
-    unknown: Annotated[list[Path] | None, typer.Option(help="Data sets of other places, repeatable.")] = None,
-    every: Annotated[int, typer.Option(min=1, help="Take every Nth frame of other places.")] = 3,
-    perturb: Annotated[str, typer.Option(metavar="P,P,...", help="Weather of the queries.")] = "clean,paper:16",
-    checkpoint: Checkpoint = "street",
-    evidence: Annotated[str | None, typer.Option(help="What scores may know.")] = None,
-    keypoints: Annotated[int, typer.Option(min=0, help="Keypoints of a keyframe that the map keeps.")] = 0,
-    rivals: Annotated[bool, typer.Option(help="Compare with whole-image methods.")] = True,
-    grey: Annotated[bool, typer.Option(help="Show other places without colours, as the map's frames are.")] = False,
-    out: Annotated[Path | None, typer.Option(help="Write places.md and places.csv into this folder.")] = None,
-) -> None:
-    """How well revisits are recognised and located, beside whole-image methods, with frames of unknown places."""
-    import tempfile
-
-    from robustmat.checkpoints.load import load
-    from robustmat.cli.checks import need
-    from robustmat.dataset.store import open_dataset
-
-    need("lancedb", purpose="a map")
-    from robustmat.bench.places import evaluate_places, without_colours, write_places
-    from robustmat.mapping.settings import MapSettings
-    from robustmat.sources.drive import numbered
-
-    console = make_console()
-    asked = open_dataset(queries).frames
-    others = [frame for path in unknown or [] for frame in open_dataset(path).frames[::every]]
-    with tempfile.TemporaryDirectory() as folder:
-        rows, poses = evaluate_places(
-            Path(folder) / "map",
-            open_dataset(mapped),
-            [asked[i] for i in numbered(asked, frames)],
-            [without_colours(frame) for frame in others] if grey else others,
-            load(checkpoint, evidence=evidence),
-            perturb.split(","),
-            settings=MapSettings(keypoints=keypoints),
-            rivals=rivals,
-            progress=progress_bars(console),
-        )
-    for told in [*(row.to_json() for row in rows), *(pose.to_json() for pose in poses)]:
-        console.print(told)
-    if out is not None:
-        console.print(f"wrote {write_places(rows, poses, out)}")
 
 
 @app.command()

@@ -7,9 +7,10 @@ import typer
 
 from robustmat.cli.checks import check_output, need, output_file
 from robustmat.cli.console import make_console, progress_bars, say
+from robustmat.cli.map_calibrate import calibrate
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from robustmat.mapping.landmark_map import LandmarkMap
     from robustmat.types import Frame
@@ -22,6 +23,7 @@ def _drawable(path: Path | None) -> Path | None:
 
 
 app = typer.Typer(no_args_is_help=True, help="Build landmark maps and ask them where frames were taken.")
+app.command()(calibrate)
 
 Map = Annotated[str, typer.Argument(help="The map: a folder, or s3://... on object storage.", show_default=False)]
 Datasets = Annotated[list[Path], typer.Argument(help="Landmark data sets of one world.", show_default=False)]
@@ -187,7 +189,7 @@ def query(
 ) -> None:
     """In which part of the map each image was taken: a keyframe with its probability, or "unknown place"."""
     opened = _open(map_, at, storage, checkpoint)
-    frames = _frames(images, boxes, masks, camera)
+    frames = _shown(_frames(images, boxes, masks, camera), "asking")
     if sequence:
         answers = opened.query_sequence(frames, min_probability=min_probability, step=step)
     else:
@@ -213,7 +215,7 @@ def locate(
 ) -> None:
     """From which pose each image was taken, with its covariance."""
     opened = _open(map_, at, storage, checkpoint)
-    frames = _frames(images, boxes, masks, camera)
+    frames = _shown(_frames(images, boxes, masks, camera), "locating")
     if sequence:
         found = opened.locate_sequence(frames, min_probability=min_probability, step=step)
     else:
@@ -310,6 +312,11 @@ def _frames(images: "Sequence[Path]", boxes: Path | None, masks: Path | None, ca
         read_frame(image, boxes=beside(image, boxes, ".json"), masks=beside(image, masks, ".png"), camera=camera)
         for image in images
     ]
+
+
+def _shown(frames: "Sequence[Frame]", what: str) -> "Iterable[Frame]":
+    """The frames, with a bar on standard error while they are worked on."""
+    return progress_bars(make_console(stderr=True))(frames, what)
 
 
 def _report(opened: "LandmarkMap", answers: list[dict[str, Any]], json: Path | None, picture: Path | None) -> None:

@@ -28,7 +28,7 @@ from robustmat.types import Array, Frame
 
 RIGHT = 10.0  # metres within which a candidate keyframe is right
 GROUND_AXES = [0, 2, 4]  # sideways, ahead, and the turn about the vertical: what a vehicle does
-CHI_SQUARE_90 = 6.251  # of three degrees of freedom
+CHI_SQUARE_95 = 7.815  # of three degrees of freedom
 SIGNS = {"votes": 1, "agreeing": 1, "disagreeing": -1, "share": 1, "keypoints": 1}
 SHRINKAGE = 0.01
 FEWEST, FEW = 1, 4  # landmarks that are left where a query is thinned
@@ -177,7 +177,7 @@ def normalised_error(error: Array, covariance: Array) -> float:
 
 
 def covariance_scale(examples: Sequence[PlaceExample], own: Array) -> float:
-    """What makes nine in ten of the normalised errors keep to the bounds of nine in ten: outliers do not widen all.
+    """What makes 95 in a hundred of the normalised errors keep to the bounds that 95 in a hundred should keep to.
 
     Args:
         own: the covariance [6, 6] of the map's poses, which is in those of the examples and is not scaled.
@@ -191,10 +191,10 @@ def covariance_scale(examples: Sequence[PlaceExample], own: Array) -> float:
         return 1.0
     scales = np.geomspace(0.02, 50, 200)
     within = [
-        np.mean([normalised_error(error, scale * covariance + own) < CHI_SQUARE_90 for error, covariance in located])
+        np.mean([normalised_error(error, scale * covariance + own) < CHI_SQUARE_95 for error, covariance in located])
         for scale in scales
     ]
-    enough = scales[np.array(within) >= 0.9]
+    enough = scales[np.array(within) >= 0.95]
     return float(np.round(enough.min(initial=scales[-1]), 3))
 
 

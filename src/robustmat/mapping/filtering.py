@@ -88,7 +88,7 @@ class Belief:
         off = difference(ground.T_world_camera, self.T_world_camera)
         if off @ ground.information @ off > 25:
             return ground
-        return Prior(self.T_world_camera, np.asarray(np.linalg.inv(self.covariance), float))
+        return Prior(self.T_world_camera, np.asarray(np.linalg.inv(self.covariance), float), shares_errors=True)
 
 
 def carried(track: Belief, step: float) -> Belief:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,12 @@ COLORS = {
     "pole": (0, 114, 178),
     "window": (86, 180, 233),
 }  # Okabe and Ito's, told apart by everyone
-ROUTE, ANSWER, UNKNOWN = (150, 150, 150), (0, 158, 115), (204, 121, 167)
-SHAPES = {"traffic_sign": "square", "traffic_light": "diamond", "pole": "circle", "window": "x"}
+ROUTE, PALE, ANSWER, DOUBT = (130, 130, 130), (215, 215, 215), (0, 158, 115), (190, 232, 220)
+UNDER_TO_UPPER = ("window", "pole", "traffic_light", "traffic_sign")  # signs and lights hang on poles
+JUMP = 30.0  # metres between keyframes that are not joined by a line
+FEW = 8  # answers that are all named
+SHAPES = {"traffic_sign": "square-open", "traffic_light": "diamond-open", "pole": "circle", "window": "x-thin-open"}
+SIZES = {"traffic_sign": 10, "traffic_light": 12, "pole": 6, "window": 7}
 SURE = 2.448  # standard deviations of an ellipse that holds 95 % in two dimensions
 WIDTH, HEIGHT, MARGIN = 1400, 1000, 70
 
@@ -33,6 +38,7 @@ class Answer:
     name: str
     place: Array  # [2]
     ellipse: Array | None  # [K, 2]
+    ahead: Array | None  # [2], where the camera looked
     probability: float
 
 
@@ -66,6 +72,7 @@ def view_of(opened: LandmarkMap, answers: Sequence[Mapping[str, Any]] = ()) -> V
     if not keyframes:
         raise InputError(f"map {opened.store.place} is empty: there is nothing to draw; `robustmat map add` fills it")
     plane = ground_axes(np.array([info.T_world_camera for info in keyframes]))
+    plane = along_the_route(plane, np.array([info.position for info in keyframes]))
     origin = keyframes[0].position
     things = [one for one in opened.objects() if one.position is not None]
 
@@ -73,7 +80,7 @@ def view_of(opened: LandmarkMap, answers: Sequence[Mapping[str, Any]] = ()) -> V
         return np.asarray((np.array(points, float).reshape(-1, 3) - origin) @ plane.T)
 
     return View(
-        title=f"{opened.header.world}: {len(things)} objects, {len(keyframes)} keyframes",
+        title=f"{opened.header.world}: {len(things)} objects, {len(keyframes)} keyframes{_told(answers)}",
         objects={kind: flat([one.position for one in things if one.category == kind]) for kind in CATEGORIES},
         routes={
             drive: flat([info.position for info in keyframes if info.dataset == drive])
@@ -94,16 +101,31 @@ def ground_axes(T_world_camera: Array) -> Array:
     return np.stack([first, np.cross(up, first)])
 
 
+def along_the_route(plane: Array, places: Array) -> Array:
+    """The axes turned so that the way [N, 3] runs from left to right, as pictures are wider than high."""
+    flat = (places - places.mean(axis=0)) @ plane.T
+    _, _, axes = np.linalg.svd(flat, full_matrices=False)
+    long = axes[0] if (flat[-1] - flat[0]) @ axes[0] >= 0 else -axes[0]
+    return np.array([long, [-long[1], long[0]]]) @ plane
+
+
+def _told(answers: Sequence[Mapping[str, Any]]) -> str:
+    if not answers:
+        return ""
+    return f"; {sum(told.get('position') is not None for told in answers)} of {len(answers)} frames found"
+
+
 def _answer(told: Mapping[str, Any], flat: Any, plane: Array) -> Answer:
     place = flat([told["position"]])[0]
-    ellipse = None
+    ellipse = ahead = None
     if told.get("covariance") is not None and told.get("T_world_camera") is not None:
         turn = plane @ np.array(told["T_world_camera"])[:3, :3]  # [2, 3], camera to ground
+        ahead = turn[:, 2] / max(float(np.linalg.norm(turn[:, 2])), 1e-9)
         spread, axes = np.linalg.eigh(turn @ np.array(told["covariance"])[:3, :3] @ turn.T)
         angle = np.linspace(0, 2 * np.pi, 49)
         circle = np.stack([np.cos(angle), np.sin(angle)])
         ellipse = place + SURE * ((axes * np.sqrt(np.maximum(spread, 0))) @ circle).T
-    return Answer(str(told.get("image", "")), place, ellipse, float(told.get("probability", 0.0)))
+    return Answer(str(told.get("image", "")), place, ellipse, ahead, float(told.get("probability", 0.0)))
 
 
 def _picture(view: View) -> PillowImage.Image:
@@ -121,19 +143,34 @@ def _picture(view: View) -> PillowImage.Image:
         return WIDTH / 2 + float(x), HEIGHT / 2 + 30 - float(y)
 
     for route in view.routes.values():
+        for before, after in pairwise(route):
+            if np.linalg.norm(after - before) < JUMP:
+                pen.line([place(before), place(after)], fill=PALE, width=2)
         for point in route:
             _dot(pen, place(point), 3, ROUTE)
-    for kind, things in view.objects.items():
-        for point in things:
+    for kind in UNDER_TO_UPPER:
+        for point in view.objects.get(kind, np.zeros((0, 2))):
             _mark(pen, place(point), kind)
     for one in view.answers:
         if one.ellipse is not None:
-            pen.line([place(point) for point in one.ellipse], fill=ANSWER, width=2)
-        _dot(pen, place(one.place), 5, ANSWER)
+            pen.polygon([place(point) for point in one.ellipse], outline=ANSWER, fill=DOUBT)
+    for one in view.answers:
+        x, y = place(one.place)
+        if one.ahead is not None:
+            pen.line([(x, y), (x + 11 * float(one.ahead[0]), y - 11 * float(one.ahead[1]))], fill=ANSWER, width=2)
+        _dot(pen, (x, y), 3.5, ANSWER)
+    for number in _labelled(len(view.answers)):
+        x, y = place(view.answers[number].place)
+        pen.text((x + 8, y + 6), view.answers[number].name, fill=(0, 90, 66), font=small)
     pen.text((MARGIN, 16), view.title, fill=(20, 20, 20), font=font)
     _legend(pen, view, small)
     _ruler(pen, scale, small)
     return picture
+
+
+def _labelled(count: int) -> list[int]:
+    """Which answers are named: all of a few, of many the first and the last."""
+    return list(range(count)) if count <= FEW else [0, count - 1]
 
 
 def _legend(pen: ImageDraw.ImageDraw, view: View, font: Any) -> None:
@@ -144,7 +181,7 @@ def _legend(pen: ImageDraw.ImageDraw, view: View, font: Any) -> None:
             label = f"{kind.replace('_', ' ')} ({len(things)})"
             pen.text((x + 18, 52), label, fill=(20, 20, 20), font=font)
             x += 40 + pen.textlength(label, font=font)
-    rest = [("keyframe", ROUTE)] + ([("answer, with 95 % ellipse", ANSWER)] if view.answers else [])
+    rest = [("keyframe", ROUTE)] + ([("frame found, with 95 % ellipse", ANSWER)] if view.answers else [])
     for label, color in rest:
         _dot(pen, (x + 6, 62), 5, color)
         pen.text((x + 18, 52), label, fill=(20, 20, 20), font=font)
@@ -168,14 +205,16 @@ def _mark(pen: ImageDraw.ImageDraw, at: tuple[float, float], kind: str) -> None:
     x, y = at
     color, size = COLORS[kind], 5
     if kind == "traffic_sign":
-        pen.rectangle((x - size, y - size, x + size, y + size), fill=color)
+        pen.rectangle((x - size, y - size, x + size, y + size), outline=color, width=3)
     elif kind == "traffic_light":
-        pen.polygon([(x, y - size - 2), (x + size + 2, y), (x, y + size + 2), (x - size - 2, y)], fill=color)
+        pen.polygon(
+            [(x, y - size - 3), (x + size + 3, y), (x, y + size + 3), (x - size - 3, y)], outline=color, width=3
+        )
     elif kind == "window":
         pen.line([(x - size, y - size), (x + size, y + size)], fill=color, width=2)
         pen.line([(x - size, y + size), (x + size, y - size)], fill=color, width=2)
     else:
-        _dot(pen, at, size, color)
+        _dot(pen, at, 3, color)
 
 
 def _html(view: View) -> str:
@@ -194,24 +233,56 @@ def _html(view: View) -> str:
             name=f"keyframes of {drive}",
             marker={"color": _css(ROUTE), "size": 5},
         )
-    for kind, things in view.objects.items():
+    for kind in UNDER_TO_UPPER:
+        things = view.objects.get(kind, np.zeros((0, 2)))
         if len(things):
-            marker = {"color": _css(COLORS[kind]), "symbol": SHAPES[kind], "size": 8}
-            figure.add_scatter(
-                x=things[:, 0], y=things[:, 1], mode="markers", name=kind.replace("_", " "), marker=marker
-            )
-    for number, one in enumerate(view.answers):
-        told = f"{one.name}: probability {one.probability:.2f}"
-        shared = {"legendgroup": "answers", "line": {"color": _css(ANSWER)}, "hoverinfo": "text", "hovertext": told}
-        if one.ellipse is not None:
-            x, y = one.ellipse.T
-            figure.add_scatter(x=x, y=y, mode="lines", fill="toself", showlegend=False, **shared)
-        figure.add_scatter(
-            x=[one.place[0]], y=[one.place[1]], mode="markers", name="answers", showlegend=number == 0, **shared
-        )
-    figure.update_layout(title=view.title, template="plotly_white", xaxis_title="metres", yaxis_title="metres")
+            marker = {"color": _css(COLORS[kind]), "symbol": SHAPES[kind], "size": SIZES[kind], "line": {"width": 2}}
+            label = f"{kind.replace('_', ' ')} ({len(things)})"
+            figure.add_scatter(x=things[:, 0], y=things[:, 1], mode="markers", name=label, marker=marker)
+    _add_answers(figure, view.answers)
+    figure.update_layout(
+        title=view.title,
+        template="plotly_white",
+        xaxis_title="metres",
+        yaxis_title="metres",
+        legend={"orientation": "h", "y": -0.12},
+        margin={"l": 60, "r": 20, "t": 60, "b": 20},
+    )
     figure.update_yaxes(scaleanchor="x", scaleratio=1)
-    return str(figure.to_html(include_plotlyjs=True, full_html=True))
+    page = {"default_height": "95vh", "config": {"scrollZoom": True, "displaylogo": False}}
+    return str(figure.to_html(include_plotlyjs=True, full_html=True, **page))
+
+
+def _add_answers(figure: Any, answers: Sequence[Answer]) -> None:
+    """All frames as one trace, all ellipses as another: a drive of thousands stays quick."""
+    if not answers:
+        return
+    around = [np.vstack([one.ellipse, np.full((1, 2), np.nan)]) for one in answers if one.ellipse is not None]
+    if around:
+        x, y = np.concatenate(around).T
+        line = {"color": _css(ANSWER), "width": 1}
+        figure.add_scatter(
+            x=x,
+            y=y,
+            mode="lines",
+            fill="toself",
+            fillcolor="rgba(0,158,115,0.25)",
+            line=line,
+            name="95 % ellipse",
+            hoverinfo="skip",
+        )
+    places = np.array([one.place for one in answers])
+    angle = [0.0 if one.ahead is None else float(np.degrees(np.arctan2(one.ahead[0], one.ahead[1]))) for one in answers]
+    symbols = ["circle" if one.ahead is None else "arrow" for one in answers]
+    figure.add_scatter(
+        x=places[:, 0],
+        y=places[:, 1],
+        mode="markers",
+        name="frame found",
+        marker={"color": _css(ANSWER), "size": 9, "symbol": symbols, "angle": angle},
+        text=[f"{one.name}: probability {one.probability:.2f}" for one in answers],
+        hoverinfo="text",
+    )
 
 
 def _css(color: tuple[int, int, int]) -> str:

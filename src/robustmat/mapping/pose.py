@@ -28,10 +28,15 @@ LONGEST_STEP = np.array([2.0, 0.5, 5.0, 0.1, 0.2, 0.1])  # metres, radians
 
 @dataclass(frozen=True)
 class Prior:
-    """A pose and the inverse of its covariance, in the axes of that pose."""
+    """A pose and the inverse of its covariance, in the axes of that pose.
+
+    `shares_errors` says that it errs together with what is observed: frames of a drive see the same landmarks, whose
+    places and boxes are off by the same. Covariance intersection then keeps the sum from being too sure.
+    """
 
     T_world_camera: Array
     information: Array  # [6, 6]
+    shares_errors: bool = False
 
 
 @dataclass(frozen=True)
@@ -148,7 +153,8 @@ def estimate_pose(
     left = (float(trusted.weight @ residual[0] ** 2) + ASSUMED) / (float(trusted.weight.sum()) + ASSUMED)
     turn = _turn(prior, poses)[0]
     own = turn.T @ prior.information @ turn
-    covariance = np.asarray(np.linalg.inv((information[0] - own) / left + own), float)
+    counted = 0.5 if prior.shares_errors else 1.0
+    covariance = np.asarray(np.linalg.inv(counted * ((information[0] - own) / left + own)), float)
     agreeing = landmarks[agrees]
     boxes = tuple(agreeing[agreeing >= 0].tolist())
     return PoseEstimate(poses[0], covariance, boxes, int((agreeing < 0).sum()), float(np.sqrt(left)))
