@@ -81,7 +81,7 @@ def evaluate_places(
     """
     found = Answers()
     for number, world in enumerate(worlds):
-        maps = {}
+        maps: dict[str, LandmarkMap] = {}
         for name, settings in kept.items():
             place = folder / f"{number}-{len(maps)}"
             build_map(place, [world.mapped], matcher, settings, progress=progress)

@@ -119,8 +119,10 @@ def places(
             offsets=offsets,
             progress=progress_bars(console),
         )
-    for row in [*report.places, *report.poses]:
-        console.print(as_json(row))
+    for place in report.places:
+        console.print(as_json(place))
+    for pose in report.poses:
+        console.print(as_json(pose))
     if out is not None:
         data = ", ".join(f"{world.mapped.name} ({len(world.mapped.frames)} frames)" for world in worlds)
         told = f"Maps of {data} by `{checkpoint}` with evidence `{evidence}`."
