@@ -11,6 +11,7 @@ from models_for_tests import untrained
 from robustmat.checkpoints.load import from_checkpoint, load, network_matcher
 from robustmat.checkpoints.store import load_checkpoint, save_checkpoint
 from robustmat.errors import ConfigError, InputError
+from robustmat.fitting.diffusion import associate, diffusion_loss, fit_diffusion
 from robustmat.fitting.evidence import (
     KINDS,
     collect_cases,
@@ -23,6 +24,7 @@ from robustmat.fitting.evidence import (
 from robustmat.geometry.relative_pose import MotionPrior
 from robustmat.matching.combine import EVIDENCE_FEATURES, Combination
 from robustmat.matching.combined import CombinedMatcher
+from robustmat.matching.diffusion import DiffusionConfig
 from robustmat.sources.motion import read_motion
 from robustmat.tables import leave_one_out as table
 from robustmat.tables.leave_one_out_page import write_report
@@ -244,3 +246,12 @@ def test_the_table_of_parts_holds_every_row(worlds: list, tmp_path: Path) -> Non
     assert everything["interval"] == [0, 0]
     text = write_parts(tmp_path, report, ("clean",), "robustmat reproduce").read_text()
     assert "agreement by a sum over motions" in text
+
+
+def test_fitting_the_diffusion_makes_the_answers_likelier(worlds: list) -> None:  # type: ignore[type-arg]
+    matcher = evidence_matcher(network_matcher(untrained(), "placement"))
+    graphs = associate(matcher, worlds[:1], "clean", frame_pairs=6, unrelated=0)
+    start = DiffusionConfig(coupling=0.0, own=0.1)
+    fitted = fit_diffusion(graphs, start, most_tries=40)
+    assert diffusion_loss(graphs, fitted) < diffusion_loss(graphs, start) - 0.01
+    assert fitted.end_time == start.end_time

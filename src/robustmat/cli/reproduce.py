@@ -9,6 +9,7 @@ import typer
 from robustmat.cli.checks import output_folder, plain_name
 from robustmat.cli.console import make_console, progress_bars
 from robustmat.cli.denoise import DEFAULT, Denoise
+from robustmat.cli.reproduce_evidence import write_diffusion, write_leave_one_out
 from robustmat.cli.reproduce_pages import OTHER_PAGES, write_other_page
 
 
@@ -18,7 +19,8 @@ def reproduce(
         typer.Argument(
             help="main, weather, noise-levels, neighborhood, denoising, keypoints, keypoints-neighborhood, "
             "cross-dataset, ablation-modules, ablation-parts, "
-            "ablation-time, ablation-regularizer, ablation-choices, leave-one-out, stability, runtime or pruning.",
+            "ablation-time, ablation-regularizer, ablation-choices, leave-one-out, diffusion, stability, runtime "
+            "or pruning.",
             show_default=False,
         ),
     ],
@@ -106,8 +108,11 @@ def reproduce(
         return
     if not data:
         raise InputError(f"the table {table} needs data sets to train on: give them with --data")
+    if table == "diffusion":
+        write_diffusion(data, out, checkpoint, perturb, frame_pairs)
+        return
     if table == "leave-one-out":
-        _leave_one_out((data, also or [], test or []), out, checkpoint, perturb, frame_pairs, fit, parts)
+        write_leave_one_out((data, also or [], test or []), out, checkpoint, perturb, frame_pairs, fit, parts)
         return
     try:
         from robustmat.tables.definitions import choose_rows, choose_table, with_denoising
@@ -148,42 +153,3 @@ def reproduce(
     written = write_table(name or table, chosen, rows, tests, found, workspace, command, kind=table, extras=extras)
     for path in written.paths:
         console.print(f"wrote {path}", soft_wrap=True, highlight=False)
-
-
-def _leave_one_out(
-    data: tuple[list[Path], list[Path], list[Path]],
-    out: Path,
-    name: str,
-    perturb: str | None,
-    frame_pairs: int,
-    fit: Path | None,
-    parts: bool,
-) -> None:
-    from rich.console import Console
-
-    from robustmat.checkpoints.load import network_matcher
-    from robustmat.checkpoints.store import load_checkpoint
-    from robustmat.cli.console import progress_bars
-    from robustmat.dataset.store import open_dataset
-    from robustmat.fitting.evidence import evidence_matcher
-    from robustmat.tables.leave_one_out import CONDITIONS, Experiment, fit_checkpoint, leave_one_out, measure_tests
-    from robustmat.tables.leave_one_out_page import write_report
-    from robustmat.tables.parts import DissectedMatcher, dissect, write_parts
-
-    console, errors = Console(), Console(stderr=True)
-    conditions = perturb.split(",") if perturb else CONDITIONS
-    drives, also, tests = ([open_dataset(path) for path in paths] for paths in data)
-    checkpoint = load_checkpoint(name)
-    inner = network_matcher(checkpoint, checkpoint.network.evidence[-1])
-    matcher = DissectedMatcher(inner) if parts else evidence_matcher(inner)
-    experiment = Experiment(
-        matcher, drives, also, tests, conditions, frame_pairs, cache=out / "cases", progress=progress_bars(errors)
-    )
-    command = " ".join(["robustmat", *sys.argv[1:]])
-    made = [write_report(out / "tables", leave_one_out(experiment), measure_tests(experiment), command)]
-    if parts:
-        made.append(write_parts(out / "tables", dissect(experiment), conditions, command))
-    if fit is not None:
-        made.append(fit_checkpoint(checkpoint, experiment, fit))
-    for path in made:
-        console.print(f"wrote {path}", markup=False, soft_wrap=True)

@@ -74,7 +74,7 @@ def fit_combination(
     Args:
         signs: +1 or -1 for features that may only speak for a match, or only against.
     """
-    design, rows, columns = _gather(cases, names)
+    design, rows, columns = gather(cases, names)
     center, spread = design.mean(axis=0), design.std(axis=0) + 1e-9
     design = (design - center) / spread
     total = float(rows.weight.sum() + columns.weight.sum())
@@ -139,7 +139,7 @@ def _weighted_calibration(score: Array, right: Array, weight: Array) -> tuple[fl
     return float(slope), float(offset)
 
 
-def _gather(cases: Sequence[Case], names: Sequence[str]) -> tuple[Array, _Side, _Side]:
+def gather(cases: Sequence[Case], names: Sequence[str]) -> tuple[Array, _Side, _Side]:
     """All candidates that take part in a judged competition: features [N, F], and both sides' competitions."""
     design: list[Array] = []
     columns: list[list[NDArray[Any]]] = [[] for _ in range(5)]

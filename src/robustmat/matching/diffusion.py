@@ -48,21 +48,39 @@ def diffuse(
     follows dx/dt = x_0 + coupling * W s(x) - x: what a candidate's own boxes and pixels say, plus what the candidates
     believed now (s, after competition within rows and columns) lend it. The fixed point is where nobody is moved.
     """
-    rows, columns = logits.shape
     belief = np.zeros(logits.shape)
     if not len(pairs):
         return belief
     i, j = pairs.T
+    state = settle(logits[i, j], *association(pairs, likelihood, motions), pairs, logits.shape, config)
+    belief[i, j] = _shares(state, i, j, logits.shape[0], logits.shape[1])
+    return belief
+
+
+def association(pairs: NDArray[np.int64], likelihood: NDArray[np.float32], motions: Motions) -> tuple[Array, Array]:
+    """The association graph: edges [N, N] between candidates, and how likely each is by itself [N]."""
+    i, j = pairs.T
     edges, alone = agreement(likelihood, motions)
     rivals = (i[:, None] == i) | (j[:, None] == j)  # of one landmark at most one candidate is right
-    edges = np.where(rivals, 0.0, np.clip(edges, LEAST_AGREEMENT, MOST_AGREEMENT))
-    start = config.pixels * logits[i, j] + config.offset + config.own * alone
+    return np.where(rivals, 0.0, np.clip(edges, LEAST_AGREEMENT, MOST_AGREEMENT)), alone
+
+
+def settle(
+    logits: Array,
+    edges: Array,
+    alone: Array,
+    pairs: NDArray[np.int64],
+    shape: tuple[int, ...],
+    config: DiffusionConfig,
+) -> Array:
+    """The state [N] of all candidates at the end time; their logits [N] by pixels are where they start from."""
+    i, j = pairs.T
+    start = config.pixels * logits + config.offset + config.own * alone
     state, step = start.copy(), config.end_time / config.steps
     for _ in range(config.steps):
-        lent = config.coupling * (edges @ _shares(state, i, j, rows, columns))
+        lent = config.coupling * (edges @ _shares(state, i, j, shape[0], shape[1]))
         state += step * (start + config.most * np.tanh(lent / config.most) - state)
-    belief[i, j] = _shares(state, i, j, rows, columns)
-    return belief
+    return state
 
 
 def _shares(state: Array, i: NDArray[np.int64], j: NDArray[np.int64], rows: int, columns: int) -> Array:

@@ -1,7 +1,7 @@
 """The rival of the diffusion: belief in each candidate, summed over all motions that the camera may have made.
 
 Every motion is believed as far as the landmarks together support it. It stands in the table of parts beside the
-diffusion (`matching/diffusion.py`), which does better and is what matching uses.
+diffusion (`matching/diffusion.py`), which is what matching uses.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ from robustmat.types import Array
 
 
 class MarginalConfig(Config):
-    """The few numbers of the marginal; geometry is the same on every street."""
+    """The few numbers of the marginal, fitted on KITTI 0002, 0005 and 0013, which favours it in the table of parts."""
 
     pixels: float = 0.39  # weight of the pixels' logit
     offset: float = -0.63

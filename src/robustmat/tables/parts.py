@@ -97,7 +97,7 @@ ROWS: dict[str, dict[str, tuple[str, ...]]] = {
     **{f"without {part}": _without(part) for part in NETWORK_PARTS},
     "without the network's own reading of boxes": _weighing(placement="frames"),
     "agreement by the network's vote alone": _weighing(diffusion=""),
-    "agreement by a sum over motions": _weighing(diffusion="marginal"),
+    "agreement by a sum over motions, fitted on these drives": _weighing(diffusion="marginal"),
     "without boxes carried by the scene's motion": _weighing(**dict.fromkeys(BOXES, "")),
     "without keypoints in boxes": _weighing(scene_parted="", scene_guided_share=""),
     "without pixels of landmarks": _without("all pixels"),
