@@ -25,6 +25,7 @@ from robustmat.robustness.certificate import certified_network, certify, least_s
 from robustmat.robustness.panel import INK, LEVELS, PANEL, TALL, Panel, large, save
 from robustmat.types import AMBIGUOUS, MATCHED, Array, MatchResult
 
+LEGEND = 260  # pixels
 RADII = (0.5, 1.0, 2.0, 4.0, 8.0)  # grey levels
 KINDS = {
     "patch": "one patch changes, the pair's decision holds",
@@ -175,7 +176,7 @@ def write_certificates(
 def draw_shares(reports: Sequence[CertificateReport], path: Path) -> Path:
     """Shares of right matches certified over the radius, one line a data set."""
     most = max(2.0, *(float(np.quantile(one.radii["patch"], 0.95)) for one in reports))
-    picture = PillowImage.new("RGB", (PANEL + 160, 26 + TALL), (255, 255, 255))
+    picture = PillowImage.new("RGB", (PANEL + LEGEND, 26 + TALL), (255, 255, 255))
     pen = ImageDraw.Draw(picture)
     pen.text((16, 6), "Right matches that are certified up to a radius", fill=INK, font=large())
     panel = Panel(pen, 0, 26, (0, most), (0, 1), "share of right matches, one patch changes")
@@ -186,7 +187,7 @@ def draw_shares(reports: Sequence[CertificateReport], path: Path) -> Path:
         color = LEVELS[number % len(LEVELS)]
         line = [panel.at(radius, float((one.radii["patch"] >= radius).mean())) for radius in grid]
         pen.line(line, fill=color, width=2)
-        pen.text((PANEL, 60 + 18 * number), f"{one.data[-22:]}, {one.perturb}", fill=color, font=panel.font)
+        pen.text((PANEL, 60 + 18 * number), f"{one.data}, {one.perturb}", fill=color, font=panel.font)
     return save(picture, path)
 
 
