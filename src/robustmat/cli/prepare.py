@@ -116,7 +116,8 @@ def verb_of(open_drive: "Callable[..., Drive]", then: Callable[..., None] = prep
         _parameter(parameter, hints[name], notes.get(name, ""), is_argument=place == 0)
         for place, (name, parameter) in enumerate(inspect.signature(open_drive).parameters.items())
     ]
-    shared = list(inspect.signature(then).parameters.values())[1:]
+    named = {parameter.name for parameter in own}  # a reader's own option stands for a shared one of that name
+    shared = [one for one in list(inspect.signature(then).parameters.values())[1:] if one.name not in named]
 
     def verb(**values: Any) -> None:
         drive = open_drive(**{parameter.name: values.pop(parameter.name) for parameter in own})
