@@ -12,19 +12,21 @@ from scipy.spatial.transform import Rotation
 from odometry_world import CAMERA, World, WorldMatcher, drive, frames_of
 from robustmat.dataset.store import open_dataset
 from robustmat.errors import RobustMatError
+from robustmat.files import write_json
 from robustmat.geometry.transforms import invert
 from robustmat.matching.combined import whole_frame
 from robustmat.matching.embedded import EmbeddedFrame
 from robustmat.odometry.config import OdometryConfig
+from robustmat.odometry.drives import with_tracked_boxes
 from robustmat.odometry.keypoints import plain_matches
 from robustmat.odometry.run import ASSISTED, BASELINE, FOCAL_DOUBT, Odometry, run_odometry, tell
 from robustmat.odometry.steps import Measured, Step
-from robustmat.odometry.tracks import Track, judge_tracks
+from robustmat.odometry.tracks import Track, judge_tracks, tracks_table
 from robustmat.odometry.trajectory import trajectory_errors, write_kitti, write_tum
 from robustmat.odometry.visual import focal_gain
 from robustmat.odometry.write import write_odometry
 from robustmat.sources.drive import Drive
-from robustmat.types import Array, Camera
+from robustmat.types import Array, Camera, Frame, InMemory, Landmark
 
 pytest.importorskip("evo")
 SCALED = OdometryConfig(scale="poses")
@@ -222,6 +224,23 @@ def test_what_is_written_can_be_read_as_a_data_set(tmp_path: Path) -> None:
     assert data.has_identities
     assert np.allclose([frame.T_world_camera for frame in data.frames], done.best)
     assert metrics["ate"] < 0.1
+
+
+def test_prepare_takes_the_boxes_of_tracks(tmp_path: Path) -> None:
+    told = tracks_table(
+        [Track(0, "pole", ((0, 0), (1, 0))), Track(1, "pole", ((0, 1), (1, 1)), moving=True)],
+        [
+            Measured(i, str(i), {}, (Landmark((i, 0, 9, 9), "pole"), Landmark((i, 2, 5, 5), "pole")), (), (), ())
+            for i in range(2)
+        ],
+    )
+    write_json(tmp_path / "tracks.json", told)
+    frames = tuple(Frame(str(i), InMemory(np.zeros((9, 9, 3), np.uint8))) for i in range(3))
+    drive_ = with_tracked_boxes(Drive("street", "street", frames, (None,) * 3), tmp_path / "tracks.json")
+    boxes = [[mark.box for mark in frame.load_boxes()] for frame in drive_.frames if frame.load_boxes]
+    assert boxes == [[(0, 0, 9, 9)], [(1, 0, 9, 9)], []]
+    with pytest.raises(RobustMatError, match="lacks"):
+        with_tracked_boxes(Drive("other", "other", frames[:1], (None,)), tmp_path / "tracks.json")
 
 
 def test_measured_frames_survive_json() -> None:

@@ -60,6 +60,9 @@ RefinePoses = Annotated[
 Detector = Annotated[
     str, typer.Option(metavar="NAME|PATH", help="Who finds the landmarks of a drive without label maps and boxes.")
 ]
+Tracks = Annotated[
+    Path | None, typer.Option(help="Landmarks are those of this tracks.json, which `robustmat odometry` wrote.")
+]
 NoDetector = Annotated[bool, typer.Option("--no-detector", help="Refuse a drive without label maps and boxes.")]
 RectifyTo = Annotated[
     Path | None,
@@ -91,6 +94,7 @@ def prepare_drive(
     world: World = None,
     detector: Detector = "street-detector",
     no_detector: NoDetector = False,
+    tracks: Tracks = None,
     rectify_to: RectifyTo = None,
     verify: Verify = False,
 ) -> None:
@@ -104,6 +108,10 @@ def prepare_drive(
         raise InputError("say where the data set goes with --out, or write rectified images with --rectify-to")
     else:
         drive = _renamed(drive, name, world)
+        if tracks is not None:
+            from robustmat.odometry.drives import with_tracked_boxes
+
+            drive = with_tracked_boxes(drive, tracks)
         drive = drive if no_detector else _with_landmarks(drive, detector)
         _prepare(drive, out, corrections, copy_images, refine_poses, verify)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from robustmat.dataset.records import FORMAT
@@ -91,3 +92,22 @@ def landmarks_of(frame: Frame, detect: Detect | None = None) -> tuple[Landmark, 
         height, width = semantics.shape
         return check_landmarks(landmarks_from_mask(semantics), width, height)
     return () if detect is None else detect(frame)
+
+
+def with_tracked_boxes(drive: Drive, path: Path | str) -> Drive:
+    """The drive with the boxes of `tracks.json` instead of its own; frames without a track have none."""
+    told = read_json(path, "tracks", InputError)
+    if not isinstance(told, dict) or "tracks" not in told:
+        raise InputError(f"no tracks: {path} lacks the key 'tracks'; `robustmat odometry` writes tracks.json")
+    boxes: dict[str, list[Landmark]] = {frame.name: [] for frame in drive.frames}
+    strangers = {name for track in told["tracks"] for name in track["frames"]} - boxes.keys()
+    if strangers:
+        raise InputError(
+            f"{path} names {len(strangers)} frames that {drive.name} lacks, such as {min(strangers)}: is it another's?"
+        )
+    for track in told["tracks"]:
+        if not track["moving"]:
+            for name, (x0, y0, x1, y1) in zip(track["frames"], track["boxes"], strict=True):
+                boxes[name].append(Landmark((x0, y0, x1, y1), track["category"]))
+    frames = tuple(replace(frame, load_boxes=partial(tuple, boxes[frame.name])) for frame in drive.frames)
+    return replace(drive, frames=frames, source={**drive.source, "boxes": "tracks of odometry"})
