@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve docs test test-slow test-browser check lint types clean
+.PHONY: help setup demo serve docs test test-slow test-browser fuzz mutants check lint types clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -42,6 +42,16 @@ test-browser: setup  ## test the page in Chromium, which must be installed; axe-
 docs: setup  ## build the documents as a site: build/site/docs/index.html; a broken link or an orphan page is an error
 	$(PIP) --editable '.[docs]'
 	$(BIN)/python -m sphinx -q -W --keep-going -b html -c docs . build/site
+
+FUZZ_CASES ?= 100000
+FUZZ_MINUTES ?= 60
+fuzz: setup  ## read 100,000 damaged files and requests; the report goes to build/fuzz.md
+	$(BIN)/python tests/fuzz_for_tests.py --cases $(FUZZ_CASES) --minutes $(FUZZ_MINUTES) --report build/fuzz.md
+
+mutants: setup  ## does a test notice? change the code that decides right and wrong, line by line (half an hour of one core)
+	$(PIP) mutmut
+	nice -n 15 $(BIN)/mutmut run --max-children 1
+	$(BIN)/mutmut results
 
 lint: setup  ## ruff
 	$(BIN)/ruff check .

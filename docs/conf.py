@@ -24,6 +24,7 @@ include_patterns = [
     "results/*.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
+    "SECURITY.md",
 ]
 exclude_patterns = [".venv", "build", "src", "tests", "node_modules"]
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "cli_reference"]

@@ -31,7 +31,7 @@ ROWS = [
     {"perturb"},
     {"sources"},
     {"geometry"},
-    {"config", "drawing"},
+    {"config", "drawing", "onnx_session"},
     {"types", "progress"},
     {"folders"},
     {"files"},

@@ -5,18 +5,32 @@ Configurations live beside what they configure; `read_toml` and `parse` turn fil
 
 import difflib
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Annotated, Any, Self, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from robustmat.errors import ConfigError, brief
 from robustmat.files import parse_toml, read_text
+
+# A configuration may come from anyone's file and is read before the weights it belongs to, so no size in it may be such
+# that memory or patience end.
+Size = Annotated[int, Field(gt=0, le=16384)]  # channels, numbers of an embedding
+Duration = Annotated[float, Field(ge=0, le=100)]  # of a flow, in its own units of time
+MOST = 1e15  # no other number of a configuration is beyond
 
 
 class Config(BaseModel):
     """A frozen configuration that refuses keys it does not know."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=False, allow_inf_nan=False)
+
+    @model_validator(mode="after")
+    def _bounded(self) -> Self:
+        for name in type(self).model_fields:
+            value = getattr(self, name)
+            if isinstance(value, int | float) and abs(value) > MOST:
+                raise ValueError(f"{name} is beyond {MOST:g}")
+        return self
 
 
 ConfigType = TypeVar("ConfigType", bound=Config)

@@ -138,14 +138,15 @@ def filling(folder: Path | str) -> Iterator[None]:
 
 @contextmanager
 def replacing_folder(path: Path | str) -> Iterator[Path]:
-    """Give an empty folder beside `path`; put it at `path` only if the block succeeds."""
+    """Give an empty folder beside `path`; put it at `path` only if the block succeeds, and did not remove it."""
     path = Path(path).absolute()
     make_folder(path.parent)
     with writing(path):
         new = Path(tempfile.mkdtemp(prefix=_temporary(path), dir=path.parent))
         try:
             yield new
-            swap(new, path)
+            if new.is_dir():
+                swap(new, path)
         finally:
             shutil.rmtree(new, ignore_errors=True)
 
@@ -165,6 +166,7 @@ def swap(new: Path, path: Path) -> None:
         except OSError:
             aside.replace(path)
             raise
+        aside.chmod(0o700)  # it may have been read-only
         shutil.rmtree(aside, ignore_errors=True)
 
 

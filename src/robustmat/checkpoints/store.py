@@ -17,7 +17,7 @@ from pydantic import Field
 
 from robustmat.config import Config, nearest, parse
 from robustmat.errors import TermsWarning, WeightsError
-from robustmat.files import read_json, replacing, write_json
+from robustmat.files import make_folder, read_json, replacing, write_json
 from robustmat.matching.combine import Combination
 from robustmat.matching.decision import Decision
 from robustmat.matching.steps import StepConfig
@@ -26,6 +26,7 @@ from robustmat.methods import find_method, method_names
 if TYPE_CHECKING:
     from torch import nn
 
+    from robustmat.methods import Method
     from robustmat.models.network import Network
 
 FORMAT = "robustmat-checkpoint"
@@ -58,6 +59,7 @@ class CheckpointHeader(Config):
     steps: dict[str, StepConfig] = Field(default_factory=dict)
     combinations: dict[str, Combination] = Field(default_factory=dict)  # weights of all evidence, by its kind
     provenance: Provenance = Field(default_factory=Provenance)
+    weights_sha256: str = ""  # of the file beside it; without one (older checkpoints) any that fits is taken
 
 
 @dataclass(frozen=True)
@@ -77,8 +79,7 @@ class Checkpoint:
 
 def save_checkpoint(folder: Path | str, checkpoint: Checkpoint) -> Path:
     """Write weights, then the header that makes the folder a checkpoint."""
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = make_folder(folder)
     header = CheckpointHeader(
         method=checkpoint.method,
         model=json.loads(checkpoint.network.config.model_dump_json()),
@@ -88,6 +89,7 @@ def save_checkpoint(folder: Path | str, checkpoint: Checkpoint) -> Path:
         provenance=checkpoint.provenance,
     )
     save_tensors(checkpoint.network, folder / WEIGHTS)
+    header = header.model_copy(update={"weights_sha256": _hash_of(folder / WEIGHTS)})
     write_json(folder / "model.json", json.loads(header.model_dump_json()))
     return folder
 
@@ -148,11 +150,18 @@ def load_checkpoint(name: str | Path) -> Checkpoint:
     folder = find_checkpoint(name)
     header = read_header(folder)
     method = find_method(header.method)
-    network = method.make_network(parse(method.learning.config, header.model, f"{folder / 'model.json'}: model"))
+    config = parse(method.learning.config, header.model, f"{folder / 'model.json'}: model")
+    check_shapes(folder / WEIGHTS, shapes_of(method, config))  # a small file must not make a large network
+    network = method.make_network(config)
     missing = set(network.evidence) - set(header.decisions)
     if missing:
         raise WeightsError(
             f"{folder / 'model.json'} lacks a decision for evidence {', '.join(sorted(missing))}: train again"
+        )
+    if header.weights_sha256 and header.weights_sha256 != _hash_of(folder / WEIGHTS):
+        raise WeightsError(
+            f"{folder / WEIGHTS} is not what {folder / 'model.json'} was written with: copy both again, or go on with "
+            "the training (--resume)"
         )
     load_tensors(network, folder / WEIGHTS)
     return Checkpoint(
@@ -171,7 +180,12 @@ def load_checkpoint(name: str | Path) -> Checkpoint:
 def fingerprint_of(header: CheckpointHeader, weights: Path) -> str:
     """Names what makes embeddings: method, configuration and weights, but not thresholds."""
     config = json.dumps([header.method, header.model], sort_keys=True).encode()
-    return hashlib.sha256(config + hashlib.sha256(weights.read_bytes()).digest()).hexdigest()[:16]
+    return hashlib.sha256(config + bytes.fromhex(_hash_of(weights))).hexdigest()[:16]
+
+
+def _hash_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_scores(folder: Path) -> dict[str, float]:
@@ -180,26 +194,51 @@ def read_scores(folder: Path) -> dict[str, float]:
     return dict(read_json(path, "scores of a checkpoint", WeightsError)) if path.is_file() else {}
 
 
-def load_tensors(model: "nn.Module", path: Path) -> None:
-    """Fill the model from a safetensors file, or say what does not fit."""
+Shapes = dict[str, tuple[tuple[int, ...], str]]  # by name: shape, and the kind of numbers as safetensors calls it
+
+
+def shapes_of(method: "Method", config: Config) -> Shapes:
+    """The weights that a configuration asks for, without making them."""
+    import torch
+
+    with torch.device("meta"):
+        network = method.make_network(config)
+    return {
+        name: (tuple(value.shape), "F32" if value.is_floating_point() else "I64")
+        for name, value in network.state_dict().items()
+    }
+
+
+def check_shapes(path: Path, expected: Shapes) -> None:
+    """Compare a safetensors file's header with what is expected, or say what does not fit; no weights are read."""
     from safetensors import SafetensorError, safe_open
 
-    expected: dict[str, Any] = model.state_dict()
     try:
         with safe_open(path, framework="pt") as file:
-            found = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (not a dict)
+            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118  (not a dict)
+            found = {name: (tuple(one.get_shape()), str(one.get_dtype())) for name, one in slices.items()}
     except FileNotFoundError:
         raise WeightsError(f"weights not found: {path}; copy it beside its model.json") from None
     except (SafetensorError, OSError) as problem:
         raise WeightsError(f"weights cannot be read: {path}: {problem}") from None
     problems = [f"'{name}' is missing" for name in sorted(set(expected) - set(found))]
     problems += [f"'{name}' is unknown" for name in sorted(set(found) - set(expected))]
-    problems += [
-        f"'{name}' has shape {tuple(found[name].shape)}, expected {tuple(tensor.shape)}"
-        for name, tensor in expected.items()
-        if name in found and found[name].shape != tensor.shape
-    ]
+    for name, (shape, kind) in expected.items():
+        if name in found and found[name][0] != shape:
+            problems.append(f"'{name}' has shape {found[name][0]}, expected {shape}")
+        elif name in found and found[name][1] != kind:
+            problems.append(f"'{name}' holds {found[name][1]}, expected {kind}")
     if problems:
         more = f" and {len(problems) - 5} more" if len(problems) > 5 else ""
         raise WeightsError(f"weights do not fit their model.json: {path}: {'; '.join(problems[:5])}{more}")
+
+
+def load_tensors(model: "nn.Module", path: Path) -> None:
+    """Fill the model from a safetensors file whose header was checked."""
+    from safetensors.torch import load_file
+
+    found = load_file(path)
+    broken = [name for name, value in found.items() if value.is_floating_point() and not value.isfinite().all()]
+    if broken:
+        raise WeightsError(f"weights are not finite: {path}: '{broken[0]}'; train again")
     model.load_state_dict(found)

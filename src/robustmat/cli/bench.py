@@ -7,7 +7,7 @@ import typer
 
 from robustmat.cli import bench_maps
 from robustmat.cli.checks import output_file, output_picture
-from robustmat.cli.console import make_console, say
+from robustmat.cli.console import make_console, progress_bars, say
 
 if TYPE_CHECKING:
     from robustmat.bench.inference_contest import BenchReport
@@ -375,13 +375,11 @@ def odometry(
     seed: Annotated[int, typer.Option(min=0, help="Of weather, robust samples and points.")] = 0,
 ) -> None:
     """Odometry with and without landmarks on the same frames, tracks against the truth, LiDAR with few points."""
-    from rich.console import Console
 
     from robustmat.bench.odometry import run_bench
     from robustmat.bench.odometry_page import write_page
     from robustmat.checkpoints.load import load
     from robustmat.cli.checks import need
-    from robustmat.cli.console import progress_bars
     from robustmat.dataset.store import open_dataset
 
     need("evo", purpose="odometry")
@@ -398,7 +396,7 @@ def odometry(
         out,
         parts=[part for part in parts.split(",") if part],
         seed=seed,
-        progress=progress_bars(Console(stderr=True)),
+        progress=progress_bars(make_console(stderr=True)),
         tell=_tell,
     )
-    typer.echo(f"look at {write_page(rows, out)}")
+    say(f"look at {write_page(rows, out)}")

@@ -7,6 +7,7 @@ import typer
 from typer.core import TyperCommand
 
 from robustmat.cli.checks import output_file, output_picture
+from robustmat.cli.console import make_console, progress_bars
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -76,7 +77,6 @@ def denoise(
     robustmat denoise FOLDER --measure paper:19,paper:16,paper:13,awgn:16 --denoiser sgn --denoiser nlm
     """
     from robustmat.cli.checks import check_output
-    from robustmat.cli.console import make_console, progress_bars
     from robustmat.denoising.registry import load_denoiser
     from robustmat.detection.frames import frames_of, is_single_image
     from robustmat.errors import InputError

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer.core import TyperGroup
 
-from robustmat.cli.checks import need, output_file
+from robustmat.cli.checks import need, output_file, output_folder
 from robustmat.cli.console import make_console, progress_bars
 from robustmat.cli.detect_measure import Detector, evaluate, matches, table
 
@@ -83,7 +83,7 @@ def images(
 def train(
     config: Annotated[Path, typer.Argument(help="A TOML file such as configs/detector/street-detector.toml.")],
     data: Annotated[Path, typer.Option(help="The folder that the configuration's sources are in.")],
-    out: Annotated[Path, typer.Option(help="The run's folder, and its checkpoint.")],
+    out: Annotated[Path, typer.Option(callback=output_folder, help="The run's folder, and its checkpoint.")],
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
     threads: Annotated[int | None, typer.Option(min=1, max=1024, help="CPU threads.")] = None,
 ) -> None:
@@ -101,13 +101,14 @@ def train(
     from robustmat.detection.export import check_parity, write_onnx
     from robustmat.detection.samples import find_samples
     from robustmat.detection.train import train as run
+    from robustmat.folders import locked
     from robustmat.sources.images import read_image
 
     if threads:
         torch.set_num_threads(threads)
     console = make_console(soft_wrap=True)
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=console) as bar:
+    with locked(out), Progress(*columns, console=console) as bar:
         task = bar.add_task("training", total=None)
 
         def tell(step: int, steps: int, loss: float) -> None:

@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from robustmat.cli.checks import need, output_folder
+from robustmat.cli.console import make_console, progress_bars, say
 
 if TYPE_CHECKING:
     from robustmat.sources import Drive
@@ -150,10 +151,7 @@ def follow(
     """What every drive is put through; these options are added to a layout's own."""
     from functools import partial
 
-    from rich.console import Console
-
     from robustmat.checkpoints.load import load
-    from robustmat.cli.console import progress_bars
     from robustmat.config import parse
     from robustmat.errors import InputError
     from robustmat.odometry.config import ASSISTANCE, OdometryConfig
@@ -173,14 +171,14 @@ def follow(
     if len(drive.frames) < 2:
         raise InputError(f"odometry needs at least two frames: {drive.name} has {len(drive.frames)}")
     need("evo", purpose="odometry")
-    console = Console(stderr=True)
+    console = make_console(stderr=True)
     truth = _truth(drive, refine_poses, out / ".poses.npz", console)
     finder = None
     if parts and not no_detector and not _has_landmarks(drive):
         from robustmat.detection.registry import load_detector
 
         finder = load_detector(detector).detect
-        console.print(f"{drive.name} has neither label maps nor boxes: {detector} looks for landmarks", markup=False)
+        console.print(f"{drive.name} has neither label maps nor boxes: {detector} looks for landmarks")
     keep = out / ".unfinished.jsonl"
     frames = [perturb_frame(frame, weather, seed, f"{drive.name}/{frame.name}") for frame in drive.frames]
     out.mkdir(parents=True, exist_ok=True)
@@ -220,21 +218,18 @@ def _truth(drive: "Drive", refine: bool, keep: Path, console: Any) -> list[Any]:
 
 def _say(done: Any, metrics: dict[str, Any], out: Path) -> None:
     if "ate" in metrics:
-        from rich.console import Console
         from rich.table import Table
 
         table = Table("", "ATE m", "RPE m a step", "degrees a step", "off after 10 m")
         for name, row in (("with landmarks", metrics), ("without", metrics["baseline"])):
             share = "" if row["stretch"] is None else f"{100 * row['stretch']:.2f} %"
             table.add_row(name, f"{row['ate']:.3f}", f"{row['rpe']:.4f}", f"{row['rpe_degrees']:.4f}", share)
-        Console().print(table)
+        make_console().print(table)
     for note in done.notes:
-        typer.echo(f"note: {note}")
+        say(f"note: {note}")
     by = ", ".join(metrics["metres_by"]) or "nothing"
-    typer.echo(
+    say(
         f"{len(done.frames)} frames, {len(done.tracks)} tracks, metres by {by}; real time factor "
         f"{done.real_time_factor:.2f} ({done.seconds:.1f} s for {done.drive_seconds:.1f} s of driving)"
     )
-    typer.echo(
-        f"look at {out / 'trajectory.png'} and {out / 'tracks.png'}; {out / 'dataset'} goes into `robustmat map build`"
-    )
+    say(f"look at {out / 'trajectory.png'} and {out / 'tracks.png'}; {out / 'dataset'} goes into `robustmat map build`")

@@ -99,6 +99,7 @@ def reproduce(
 
     from robustmat.dataset.store import open_dataset
     from robustmat.errors import ConfigError, InputError
+    from robustmat.folders import locked
 
     if threads:
         torch.set_num_threads(threads)
@@ -112,7 +113,8 @@ def reproduce(
         write_diffusion(data, out, checkpoint, perturb, frame_pairs)
         return
     if table == "leave-one-out":
-        write_leave_one_out((data, also or [], test or []), out, checkpoint, perturb, frame_pairs, fit, parts)
+        with locked(out):
+            write_leave_one_out((data, also or [], test or []), out, checkpoint, perturb, frame_pairs, fit, parts)
         return
     try:
         from robustmat.tables.definitions import choose_rows, choose_table, with_denoising
@@ -141,15 +143,16 @@ def reproduce(
     )
     console, errors = make_console(), make_console(stderr=True)
 
-    workspace = Workspace(
-        out,
-        Settings(tuple(range(seeds)), budget, steps, frame_pairs, licence, denoise or DEFAULT),
-        tell=lambda line: console.print(line, soft_wrap=True, highlight=False),
-        progress=progress_bars(errors),
-    )
-    found = run(chosen, rows, tests, workspace)
-    command = " ".join(["robustmat", *sys.argv[1:]])
-    extras = [extra for extra, wanted in (("index", index), ("bars", bars), ("examples", examples)) if wanted]
-    written = write_table(name or table, chosen, rows, tests, found, workspace, command, kind=table, extras=extras)
+    with locked(out):
+        workspace = Workspace(
+            out,
+            Settings(tuple(range(seeds)), budget, steps, frame_pairs, licence, denoise or DEFAULT),
+            tell=lambda line: console.print(line, soft_wrap=True, highlight=False),
+            progress=progress_bars(errors),
+        )
+        found = run(chosen, rows, tests, workspace)
+        command = " ".join(["robustmat", *sys.argv[1:]])
+        extras = [extra for extra, wanted in (("index", index), ("bars", bars), ("examples", examples)) if wanted]
+        written = write_table(name or table, chosen, rows, tests, found, workspace, command, kind=table, extras=extras)
     for path in written.paths:
         console.print(f"wrote {path}", soft_wrap=True, highlight=False)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
-from robustmat.errors import DataError
+from robustmat.errors import DataError, brief
 from robustmat.files import read_json
 from robustmat.geometry.transforms import is_rigid
 from robustmat.sources.images import read_image
@@ -16,7 +16,10 @@ from robustmat.types import Box, Camera, Frame, Image, Landmark
 FORMAT = "robustmat-landmarks"
 VERSION = 1
 
-Vector = tuple[FiniteFloat, FiniteFloat, FiniteFloat]
+Metres = Annotated[FiniteFloat, Field(ge=-1e9, le=1e9)]  # beyond any world, and squares of it are still numbers
+Vector = tuple[Metres, Metres, Metres]
+Row = tuple[Metres, Metres, Metres, Metres]
+Pixels = Annotated[int, Field(gt=0, le=1_000_000)]
 
 
 class _Strict(BaseModel):
@@ -36,7 +39,7 @@ class Header(_Strict):
 class LandmarkRecord(_Strict):
     box: tuple[FiniteFloat, FiniteFloat, FiniteFloat, FiniteFloat]
     category: Literal["traffic_sign", "traffic_light", "pole", "window"]
-    identity: Annotated[int, Field(ge=0)] | None = None
+    identity: Annotated[int, Field(ge=0, lt=2**62)] | None = None
     position: Vector | None = None
     confidence: Annotated[float, Field(ge=0, le=1)] | None = None  # of a detector
 
@@ -44,10 +47,10 @@ class LandmarkRecord(_Strict):
 class FrameRecord(_Strict):
     name: str
     image: str
-    size: tuple[Annotated[int, Field(gt=0)], Annotated[int, Field(gt=0)]]  # width, height
+    size: tuple[Pixels, Pixels]  # width, height
     time: FiniteFloat | None = None
     camera: tuple[Vector, Vector, Vector] | None = None
-    T_world_camera: list[list[FiniteFloat]] | None = None
+    T_world_camera: tuple[Row, Row, Row, Row] | None = None
     landmarks: list[LandmarkRecord]
 
 
@@ -109,6 +112,8 @@ def first_problem(problem: ValidationError) -> str:
 def record_to_frame(record: FrameRecord, folder: Path, where: str) -> Frame:
     """The frame that a line stands for; `where` (file and line) begins every error."""
     image_path = folder / record.image
+    if Path(record.name).name != record.name or "\0" in record.name:
+        raise DataError(f"{where}: the frame's name {brief(record.name)} is no plain file name")
     if not image_path.is_file():
         raise DataError(
             f"{where}: image not found: {image_path}; if the images moved, prepare the data set again "

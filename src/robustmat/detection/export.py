@@ -1,5 +1,6 @@
 """The trained network as `model.onnx`, and the check that both compute the same."""
 
+import hashlib
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 from robustmat.detection.network import DenseDetector
 from robustmat.detection.regions import extract_landmarks
 from robustmat.detection.runtime import CELL, DenseLandmarkDetector
-from robustmat.detection.weights import load_network, read_network
+from robustmat.detection.weights import load_network, read_description, read_network
 from robustmat.errors import WeightsError
 from robustmat.files import replacing, write_json
 from robustmat.types import Frame, Image
@@ -64,6 +65,9 @@ def write_onnx(folder: Path | str) -> Path:
             opset_version=OPSET,
             dynamo=False,
         )
+    described = read_description(folder)
+    described["onnx_sha256"] = hashlib.sha256((folder / "model.onnx").read_bytes()).hexdigest()
+    write_json(folder / "model.json", described)
     return folder / "model.onnx"
 
 

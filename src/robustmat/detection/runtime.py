@@ -1,5 +1,6 @@
 """The dense detector at work: onnxruntime, numpy and OpenCV; torch is neither needed nor imported."""
 
+import hashlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from robustmat.config import parse
 from robustmat.detection.regions import ExtractionConfig, Probabilities, extract_landmarks
 from robustmat.detection.weights import read_description
 from robustmat.errors import InputError, WeightsError
+from robustmat.onnx_session import open_session, run_session
 from robustmat.types import Frame, Image, Landmark
 
 CELL = 16  # the network halves its image four times
@@ -29,8 +31,6 @@ class DenseLandmarkDetector:
     def __init__(
         self, folder: Path | str, *, extraction: ExtractionConfig | None = None, threads: int | None = None
     ) -> None:
-        import onnxruntime
-
         self.folder = Path(folder)
         description = read_description(folder)
         self.name = str(description["name"])
@@ -40,10 +40,11 @@ class DenseLandmarkDetector:
         path = self.folder / "model.onnx"
         if not path.is_file():
             raise WeightsError(f"{self.folder} has no model.onnx: write it with `robustmat detect export {folder}`")
-        options = onnxruntime.SessionOptions()
-        if threads is not None:
-            options.intra_op_num_threads = threads
-        self._session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        content = path.read_bytes()
+        found = hashlib.sha256(content).hexdigest()
+        if description.get("onnx_sha256", found) != found:
+            raise WeightsError(f"{path} is broken or belongs to other weights: `robustmat detect export {folder}`")
+        self._session = open_session(content, str(path), threads)
 
     def detect(self, frame: Frame) -> tuple[Landmark, ...]:
         return tuple(landmark for landmark in self.candidates(frame) if self.is_sure(landmark))
@@ -67,7 +68,7 @@ class DenseLandmarkDetector:
         height, width = shown.shape[:2]
         rows, columns = -height % CELL, -width % CELL
         padded = cv2.copyMakeBorder(shown, 0, rows, 0, columns, cv2.BORDER_REPLICATE)
-        halves = self._session.run(None, {"image": padded[None]})[0][0]  # [CHANNELS, rows / 2, columns / 2]
+        (halves,) = run_session(self._session, str(self.folder / "model.onnx"), {"image": padded[None]})[0]
         full = (padded.shape[1], padded.shape[0])
         planes = [cv2.resize(plane, full, interpolation=cv2.INTER_LINEAR)[:height, :width] for plane in halves]
         return np.stack(planes), scale

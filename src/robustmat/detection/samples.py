@@ -6,14 +6,13 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 import numpy as np
-import PIL.Image
 
 from robustmat.detection.config import SourceConfig
 from robustmat.detection.labels import LabelledImage, label_from_boxes, label_from_masks
 from robustmat.errors import DataError
 from robustmat.sources.boxes import read_coco
 from robustmat.sources.drive import IMAGE_SUFFIXES
-from robustmat.sources.images import read_image, read_semantics
+from robustmat.sources.images import read_image, read_numbers, read_semantics
 from robustmat.types import Landmark
 
 
@@ -84,5 +83,4 @@ def _boxed(image: Path, boxes: tuple[Landmark, ...]) -> Sample:
 
 def read_instances(path: Path) -> np.typing.NDArray[np.uint16]:
     """[H, W] numbers of single objects, 0 for none, from a 16-bit PNG."""
-    with PIL.Image.open(path) as picture:
-        return np.asarray(picture).astype(np.uint16)
+    return read_numbers(path, "map of single objects")

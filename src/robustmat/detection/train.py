@@ -109,10 +109,13 @@ def train(
     drawn = SampleDraw(config, data)
     first = 0
     if resume and last.is_file():
-        state = torch.load(last, weights_only=True)
-        network.load_state_dict(state["network"])
-        optimizer.load_state_dict(state["optimizer"])
-        average, first = state["average"], int(state["step"])
+        try:
+            state = torch.load(last, weights_only=True)
+            network.load_state_dict(state["network"])
+            optimizer.load_state_dict(state["optimizer"])
+            average, first = state["average"], int(state["step"])
+        except Exception:  # whatever a file of any bytes makes torch raise
+            raise DataError(f"{last} is broken or of another run: delete it, and --resume begins anew") from None
     history = []
     for step in range(first, config.steps):
         rate = _rate(step, config)

@@ -48,6 +48,9 @@ def read_description(folder: Path | str) -> dict[str, Any]:
     content = read_json(folder / "model.json", "detector checkpoint", WeightsError)
     if not isinstance(content, dict) or content.get("format") != FORMAT or content.get("version") != VERSION:
         raise WeightsError(f"not a detector checkpoint of version {VERSION}: {folder / 'model.json'}")
+    lacking = [key for key in ("kind", "name", "license") if not isinstance(content.get(key), str)]
+    if lacking:
+        raise WeightsError(f"{folder / 'model.json'} lacks {' and '.join(lacking)}: train again")
     return content
 
 
@@ -61,9 +64,13 @@ def read_network(folder: Path | str) -> NetworkCheckpoint:
     if not path.is_file():
         raise WeightsError(f"detector weights not found: {path}")
     try:
-        return NetworkCheckpoint(load_file(path), description)
-    except SafetensorError as problem:
+        weights = load_file(path)
+    except (SafetensorError, OSError) as problem:
         raise WeightsError(f"detector weights are broken: {path}: {problem}") from None
+    wrong = [name for name, value in weights.items() if value.is_floating_point() and not value.isfinite().all()]
+    if wrong:
+        raise WeightsError(f"detector weights are not finite: {path}: '{wrong[0]}'; train again")
+    return NetworkCheckpoint(weights, description)
 
 
 def load_network(network: "DenseDetector", weights: "dict[str, Tensor]") -> None:

@@ -5,7 +5,6 @@ first, then the references), so that methods can be compared on the very same pa
 """
 
 import json
-import zipfile
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robustmat.errors import DataError
-from robustmat.files import replacing
+from robustmat.files import parse_json, replacing
 from robustmat.types import Array
 
 FORMAT, VERSION = "robustmat-predictions", 2
@@ -124,10 +123,12 @@ def read_predictions(path: Path | str) -> Predictions:
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
-        head = json.loads(str(arrays["head"]))
+        head = parse_json(str(arrays["head"]), f"prediction file has a broken head: {path}")
     except FileNotFoundError:
         raise DataError(f"prediction file not found: {path}") from None
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as problem:
+    except DataError:
+        raise
+    except Exception as problem:  # numpy, zipfile and zlib raise all sorts of things over broken files
         raise DataError(f"not a prediction file of `robustmat evaluate`: {path}: {problem}") from None
     if not isinstance(head, dict) or (head.get("format"), head.get("version")) != (FORMAT, VERSION):
         found = (head.get("format"), head.get("version")) if isinstance(head, dict) else type(head).__name__

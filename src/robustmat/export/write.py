@@ -1,7 +1,7 @@
 """Write a checkpoint as ONNX files, and hold them to torch before anyone can use them."""
 
 import json
-import tempfile
+import shutil
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,8 +21,9 @@ from robustmat.export.parts import Exportable, check_fixed_steps, exportables, w
 from robustmat.export.quantize import quantize_vertex
 from robustmat.features.neighborhoods import neighborhoods
 from robustmat.features.patches import cut_patches
-from robustmat.files import write_json
-from robustmat.matching.manifest import FILE, Manifest, Part
+from robustmat.files import make_folder, write_json
+from robustmat.folders import locked, replacing_folder
+from robustmat.matching.manifest import FILE, Manifest, Part, hash_of
 from robustmat.matching.matcher import Matcher
 from robustmat.matching.onnx import OnnxMatcher
 from robustmat.models.robustmat import RobustMat
@@ -69,8 +70,7 @@ def export_onnx(
         network = with_fixed_steps(robustmat_of(checkpoint), fixed_steps)
         fingerprint = f"{checkpoint.fingerprint}-rk4x{fixed_steps}"
         checkpoint = replace(checkpoint, network=network, fingerprint=fingerprint)
-    with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as temporary:
-        staged = Path(temporary)
+    with locked(folder), replacing_folder(folder) as staged:
         note = _solver_note(original, checkpoint, fixed_steps)
         write_parts(checkpoint, staged, calibration, note)
         pairs = frame_pairs(frames)
@@ -84,10 +84,8 @@ def export_onnx(
         _write_reports(staged, found)
         write_sample(staged, checkpoint, frames)
         write_card(staged, found.parity, found.int8, found.solver)
-        if found.passed:
-            folder.mkdir(exist_ok=True)
-            for path in sorted(staged.iterdir(), key=lambda one: one.name == FILE):  # the manifest last
-                path.replace(folder / path.name)
+        if not found.passed:
+            shutil.rmtree(staged)
     return found
 
 
@@ -112,10 +110,7 @@ def check_exportable(checkpoint: Checkpoint, folder: Path, fixed_steps: int | No
         raise InputError(f"cannot export to {folder}: it is a file; give a folder")
     if folder.is_dir() and any(folder.iterdir()) and not (folder / FILE).is_file():
         raise InputError(f"{folder} holds other files: give an empty folder, or one that an export made")
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        raise InputError(f"cannot write {folder}: {problem.strerror}; choose another place") from None
+    make_folder(folder.parent)
 
 
 def write_parts(
@@ -123,15 +118,19 @@ def write_parts(
 ) -> Manifest:
     """The ONNX files and their manifest, unchecked; with int8 where there are frames to calibrate on."""
     config = checkpoint.network.config
-    parts = exportables(robustmat_of(checkpoint))
-    described = {part.name: part.described() for part in parts}  # runs each once, so that bounded weights are known
-    for part in parts:
+    traced = exportables(robustmat_of(checkpoint))
+    described = {part.name: part.described() for part in traced}  # runs each once, so that bounded weights are known
+    for part in traced:
         trace(part, folder / described[part.name].file)
     smaller = {}
     if calibration:
         smaller["vertex"] = Part(**{**described["vertex"].model_dump(), "file": "vertex.int8.onnx"})
         cut = [cut_patches(one.image, [mark.box for mark in one.landmarks], config.patch) for one in calibration]
         quantize_vertex(folder / described["vertex"].file, folder / smaller["vertex"].file, cut)
+    described, smaller = (
+        {name: part.model_copy(update={"sha256": hash_of(folder / part.file)}) for name, part in parts.items()}
+        for parts in (described, smaller)
+    )
     manifest = Manifest(
         checkpoint=checkpoint.name,
         fingerprint=checkpoint.fingerprint,

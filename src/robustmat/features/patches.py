@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import cv2
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, NonNegativeInt, PositiveInt
+from pydantic import Field
 
 from robustmat.config import Config
 from robustmat.types import Box, Image
@@ -23,12 +23,12 @@ class PatchConfig(Config):
     many times as wide as the root of the box's area, which shows what the landmark stands in front of.
     """
 
-    size: PositiveInt = 256
-    margin: NonNegativeInt = 15
-    max_aspect: float | None = Field(default=None, ge=1.0)
-    context: float | None = Field(default=None, ge=1.0)
+    size: int = Field(default=256, gt=0, le=1024)
+    margin: int = Field(default=15, ge=0, le=10_000)
+    max_aspect: float | None = Field(default=None, ge=1.0, le=1000)
+    context: float | None = Field(default=None, ge=1.0, le=1000)
     mean_color: Color = (95.0, 99.0, 96.0)  # RGB; fills the padding and is subtracted
-    scale: float = Field(default=64.0, gt=0)
+    scale: float = Field(default=64.0, ge=1e-6)
 
     @property
     def channels(self) -> int:

@@ -18,7 +18,7 @@ from robustmat.mapping.objects import farthest_points, identity_positions, objec
 from robustmat.mapping.packing import keep_landmarks, pack
 from robustmat.mapping.scene import add_keypoints, frame_vector, place_keypoints, stored_once
 from robustmat.mapping.settings import MapHeader, MapSettings, refuse_other_matcher
-from robustmat.mapping.store import Batch, MapStore, create_store, open_store
+from robustmat.mapping.store import Batch, MapStore, create_store, held, open_store
 from robustmat.mapping.vectors import search_vectors
 from robustmat.matching.embedded import EmbeddedFrame
 from robustmat.matching.matcher import Matcher
@@ -107,7 +107,8 @@ def _append_all(
 ) -> Added:
     planned = plan(store, datasets)
     total = sum(len(drive_stretches(dataset, store.header)) for dataset in datasets)
-    written = (append or append_here)(store, planned, matcher, progress)
+    with held(store.place):
+        written = (append or append_here)(store, planned, matcher, progress)
     return Added(written, total - written)
 
 

@@ -14,6 +14,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from robustmat.errors import DataError
+from robustmat.files import parse_json
 from robustmat.mapping.settings import Precision
 from robustmat.matching.combined import VIEW
 from robustmat.matching.embedded import EmbeddedFrame
@@ -43,7 +44,7 @@ def unpack(blob: bytes, fingerprint: str, where: str) -> EmbeddedFrame:
     """What `pack` packed; embeddings come back as float32. `where` names the map in errors."""
     try:
         length = int.from_bytes(blob[:8], "little")
-        header = json.loads(json.loads(blob[8 : 8 + length])["__metadata__"]["frame"])
+        header = parse_json(parse_json(blob[8 : 8 + length], "no JSON")["__metadata__"]["frame"], "no JSON")
         stored = load(blob)
         marks = [
             Landmark(
@@ -54,7 +55,7 @@ def unpack(blob: bytes, fingerprint: str, where: str) -> EmbeddedFrame:
             )
             for mark in header["landmarks"]
         ]
-    except (SafetensorError, KeyError, TypeError, ValueError) as problem:
+    except (SafetensorError, KeyError, TypeError, ValueError, DataError) as problem:
         raise DataError(f"a keyframe of map {where} cannot be read ({problem}): build the map again") from None
     arrays = {name: _raised(name, stored) for name in stored if not name.endswith(SCALE)}
     return EmbeddedFrame(tuple(marks), arrays, fingerprint, header["name"])

@@ -11,10 +11,9 @@ the first row of the log counts. So a killed writer leaves nothing behind that i
 a version of the map is a version of its log.
 """
 
-import json
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -23,6 +22,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from robustmat.errors import ConfigError, DataError
+from robustmat.files import parse_json
+from robustmat.folders import locked
 from robustmat.mapping.scene import VECTOR
 from robustmat.mapping.settings import FORMAT, VERSION, MapHeader
 
@@ -221,7 +222,7 @@ class MapStore:
     def compact(self) -> None:
         """Rewrite small files as large ones and bring the indexes up to date; not while others write to the map."""
         snapshot = self.snapshot()
-        with explained(self.place, "written"):
+        with held(self.place, alone=True), explained(self.place, "written"):
             listed = ", ".join(f"'{attempt}'" for attempt in sorted(snapshot.attempts))
             for name in DATA:
                 table = self._tables[name]
@@ -243,6 +244,14 @@ class MapStore:
         if rows:
             table = self._tables[name]
             table.add(pa.Table.from_pylist(rows, schema=table.schema))
+
+
+def held(place: Path | str, alone: bool = False) -> AbstractContextManager[None]:
+    """While a map is written: writers do not disturb each other, but whoever rewrites it must be `alone`.
+
+    Locks belong to disks; on object storage it is the user's to see to it.
+    """
+    return nullcontext() if "://" in str(place) else locked(place, shared=not alone)
 
 
 def create_store(place: Path | str, header: MapHeader, storage_options: Mapping[str, str] | None = None) -> MapStore:
@@ -276,8 +285,8 @@ def open_store(place: Path | str, storage_options: Mapping[str, str] | None = No
 
 
 def _read_header(text: bytes, place: Path | str) -> MapHeader:
-    told = json.loads(text)
-    if told.get("format") != FORMAT:
+    told = parse_json(text, f"map {place} has a broken header: build it again")
+    if not isinstance(told, dict) or told.get("format") != FORMAT:
         raise DataError(f"{place} is a database, but no map: `robustmat map build` makes one")
     if told.get("version") != VERSION:
         raise DataError(

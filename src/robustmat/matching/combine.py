@@ -6,7 +6,7 @@ has at most one partner, so candidates of one row or column divide its trust wit
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, field_validator
 from scipy.special import expit
 
 from robustmat.config import Config
@@ -39,6 +39,14 @@ class Combination(Config):
     offset: float = 0.0
     precision: tuple[tuple[float, float], ...] = ()  # least probability, and the share of right ones above it
     categories: dict[str, "Combination"] = Field(default_factory=dict)  # whose pairs are weighed otherwise
+
+    @field_validator("weights")
+    @classmethod
+    def _known(cls, weights: dict[str, float]) -> dict[str, float]:
+        known = {name for names in EVIDENCE_FEATURES.values() for name in names}
+        if not weights or not weights.keys() <= known:
+            raise ValueError(f"weights must be of some of {', '.join(sorted(known))}")
+        return weights
 
     def logits(self, features: dict[str, Array]) -> Array:
         """[A, B] from features [A, B] each."""

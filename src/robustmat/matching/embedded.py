@@ -12,7 +12,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from robustmat.errors import InputError
-from robustmat.files import replacing
+from robustmat.files import parse_json, replacing
 from robustmat.types import Frame, Landmark
 
 FORMAT = "robustmat-embedded-frame"
@@ -65,8 +65,8 @@ def load_embedded(path: Path | str) -> EmbeddedFrame:
     try:
         marks = [
             Landmark(tuple(mark["box"]), mark["category"], confidence=mark.get("confidence"))
-            for mark in json.loads(header["landmarks"])
+            for mark in parse_json(header["landmarks"], "no JSON", InputError)
         ]
-    except (KeyError, TypeError, ValueError) as problem:
+    except (KeyError, TypeError, ValueError, AttributeError, InputError) as problem:
         raise InputError(f"embedded frame {path} has a broken header ({problem}): embed the frame again") from None
     return EmbeddedFrame(tuple(marks), arrays, header.get("fingerprint", ""), header.get("name", ""))

@@ -10,8 +10,9 @@ from robustmat.config import nearest
 from robustmat.errors import ConfigError, WeightsError
 from robustmat.features.frame import frame_features
 from robustmat.matching.embedded import EmbeddedFrame
-from robustmat.matching.manifest import read_manifest
+from robustmat.matching.manifest import read_manifest, read_part
 from robustmat.matching.matcher import Matcher, checked_pixels
+from robustmat.onnx_session import open_session, run_session
 from robustmat.types import Array, Frame
 
 if TYPE_CHECKING:
@@ -65,10 +66,11 @@ class OnnxMatcher(Matcher):
         found = frame_features(frame, checked_pixels(frame), manifest.patch, neighborhood)
         vertex, graph = (np.zeros((0, size), np.float32) for size in (manifest.vertex_dim, manifest.graph_dim))
         if frame.landmarks:
-            (vertex,) = self._run("vertex", patches=found.patches)
+            vertex = self._embedding("vertex", manifest.vertex_dim, patches=found.patches)
             graph = np.zeros_like(vertex)
             if "graph" in self._parts:
-                (graph,) = self._run("graph", vertex=vertex, index=found.index, mask=found.mask)
+                size = manifest.graph_dim
+                graph = self._embedding("graph", size, vertex=vertex, index=found.index, mask=found.mask)
         arrays = {"vertex": vertex, "graph": graph, "placement": found.placement}
         return EmbeddedFrame(frame.landmarks, arrays, self.fingerprint, frame.name, frame)
 
@@ -90,28 +92,22 @@ class OnnxMatcher(Matcher):
         return score.astype(np.float64), logits.astype(np.float64)
 
     def _run(self, part: str, **inputs: NDArray[Any]) -> list[NDArray[np.float32]]:
-        return [np.asarray(found) for found in self._session(part).run(None, inputs)]
+        return run_session(self._session(part), str(self.folder / self._parts[part].file), inputs)
+
+    def _embedding(self, part: str, size: int, **inputs: NDArray[Any]) -> NDArray[np.float32]:
+        """One embedding for each landmark, as the manifest promises it."""
+        (found,) = self._run(part, **inputs)
+        if found.shape != (len(next(iter(inputs.values()))), size) or not np.isfinite(found).all():
+            raise WeightsError(
+                f"{self.folder / self._parts[part].file} gives {found.shape}, or numbers that are not finite, where "
+                f"{size} finite numbers for each landmark were promised: export again"
+            )
+        return found
 
     def _session(self, part: str) -> "InferenceSession":
         """Opened when it is first needed."""
         if part not in self._sessions:
-            self._sessions[part] = open_session(self.folder / self._parts[part].file, self._threads)
+            described = self._parts[part]
+            where = str(self.folder / described.file)
+            self._sessions[part] = open_session(read_part(self.folder, described), where, self._threads)
         return self._sessions[part]
-
-
-def open_session(path: Path, threads: int | None = None) -> "InferenceSession":
-    """An ONNX file ready to run on the CPU."""
-    try:
-        import onnxruntime
-    except ModuleNotFoundError:
-        raise ConfigError("onnxruntime is not installed: pip install onnxruntime") from None
-
-    options = onnxruntime.SessionOptions()
-    if threads is not None:
-        options.intra_op_num_threads = threads
-    if not path.is_file():
-        raise WeightsError(f"ONNX file not found: {path}; copy it beside its export.json, or export again")
-    try:
-        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    except Exception as problem:  # onnxruntime's own exceptions share no base of theirs
-        raise WeightsError(f"ONNX file cannot be read: {path}: {problem}; export again") from None

@@ -5,14 +5,14 @@ where a frame has fewer neighbours. Tests hold them against torch_geometric's sp
 """
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
-from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, PositiveFloat, model_validator
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from robustmat.config import Config
+from robustmat.config import Config, Duration, Size
 from robustmat.models.bounds import Bounded, matrix_bound
 from robustmat.models.solvers import Dynamics, SolverConfig, solve
 from robustmat.models.vertex import Evolved, check_stable_steps
@@ -23,14 +23,14 @@ class GraphConfig(Config):
     code's maximum, or the center alone. `evolution` is the paper's PDE (`diffusion`), one pass of the same field
     (`single`, the GAT of the ablation) or `none`: the mean of the neighbours as they are."""
 
-    num_neighbors: PositiveInt = 3
+    num_neighbors: Annotated[int, Field(gt=0, le=64)] = 3
     include_center: bool = False
     evolution: Literal["diffusion", "single", "none"] = "diffusion"
     field: Literal["attention", "convolution", "contractive"] = "attention"
-    heads: PositiveInt = 4
+    heads: Size = 4
     contraction_rate: PositiveFloat = 0.5
     lipschitz: PositiveFloat = 0.7
-    end_time: NonNegativeFloat = 1.0
+    end_time: Duration = 1.0
     solver: SolverConfig = Field(default_factory=lambda: SolverConfig(tolerance=1e-3))
     pooling: Literal["mean", "max", "center"] = "mean"
 

@@ -12,11 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt, model_validator
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from robustmat.config import Config
+from robustmat.config import Config, Duration, Size
 from robustmat.features.placement import BOX_DIM, PLACEMENT_DIM
 from robustmat.models.handcrafted import LOG_WEIGHT_RATE, Likeness
 from robustmat.models.solvers import SolverConfig, solve
@@ -25,11 +25,11 @@ from robustmat.models.solvers import SolverConfig, solve
 class JointConfig(Config):
     """The sizes of the joint diffusion. Four Euler steps are four rounds of the same attention."""
 
-    width: PositiveInt = 96
-    heads: PositiveInt = 4
-    end_time: NonNegativeFloat = 1.0
+    width: Size = 96
+    heads: Size = 4
+    end_time: Duration = 1.0
     solver: SolverConfig = Field(default_factory=lambda: SolverConfig(name="euler", steps=4))
-    motion: NonNegativeInt = 8  # numbers that say how the camera moved; 0: every pair of boxes is judged by itself
+    motion: int = Field(default=8, ge=0, le=1024)  # numbers of the camera's motion; 0: pairs are judged alone
     exchange_weight: float = Field(default=1.0, gt=0, le=1)  # of what the landmarks' states say after the exchange
 
     @model_validator(mode="after")

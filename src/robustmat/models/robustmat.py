@@ -4,10 +4,10 @@ from dataclasses import dataclass, replace
 from typing import Literal, cast
 
 import torch
-from pydantic import Field, PositiveInt, model_validator
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from robustmat.config import Config
+from robustmat.config import Config, Size
 from robustmat.errors import ConfigError
 from robustmat.features.patches import PatchConfig
 from robustmat.models.graph import GraphConfig, GraphDiffusion
@@ -30,7 +30,7 @@ class ModelConfig(Config):
     patch: PatchConfig = Field(default_factory=PatchConfig)
     vertex: VertexConfig = Field(default_factory=VertexConfig)
     graph: GraphConfig = Field(default_factory=GraphConfig)
-    similarity_hidden: tuple[PositiveInt, ...] = (1024, 512, 256)
+    similarity_hidden: tuple[Size, ...] = Field(default=(1024, 512, 256), max_length=16)
     score: Literal["both", "vertex", "graph"] = "both"
     graph_weight: float = Field(default=1.0, gt=0, le=1)  # of the graphs' half of S_match; the paper's is 1
     joint: JointConfig | None = None

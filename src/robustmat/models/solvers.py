@@ -8,10 +8,10 @@ step for the whole batch, and an embedding would change with its batch mates.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
-from pydantic import Field, PositiveFloat, PositiveInt
+from pydantic import Field, PositiveFloat
 from torch import Tensor
 
 from robustmat.config import Config
@@ -32,9 +32,9 @@ class SolverConfig(Config):
     """`steps` is the least number of fixed steps per unit of time; tolerances and the cap are for `dopri5` alone."""
 
     name: Literal["euler", "midpoint", "rk4", "dopri5"] = "rk4"
-    steps: PositiveInt = 1
+    steps: Annotated[int, Field(gt=0, le=1000)] = 1
     tolerance: PositiveFloat = 1e-2  # relative and absolute, as in the paper
-    max_evaluations: int = Field(default=2000, ge=8)
+    max_evaluations: int = Field(default=2000, ge=8, le=100_000)
 
     @property
     def adaptive(self) -> bool:

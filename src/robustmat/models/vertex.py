@@ -2,14 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol, cast
+from typing import Annotated, Literal, Protocol, cast
 
 import torch
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, PositiveFloat, model_validator
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from robustmat.config import Config
+from robustmat.config import Config, Duration, Size
 from robustmat.models.bounds import Bounded, convolution_bound
 from robustmat.models.handcrafted import Handcrafted, handcrafted_sizes
 from robustmat.models.solvers import Dynamics, SolverConfig, solve
@@ -20,20 +20,20 @@ class VertexConfig(Config):
     """The sizes and choices of f. `evolution` is what happens between the map and its pooling: the paper's
     ODE (`diffusion`), two residual blocks of their own (`residual`, the ResNet of the ablation) or nothing."""
 
-    orientations: NonNegativeInt = 0  # of the oriented energy beside what is learned; 0: none
+    orientations: Annotated[int, Field(ge=0, le=64)] = 0  # of the oriented energy beside what is learned; 0: none
     colours: bool = False  # their layout beside what is learned
-    stem_channels: PositiveInt = 64
-    channels: PositiveInt = 128
+    stem_channels: Size = 64
+    channels: Size = 128
     # Inside the two blocks of h_DS and between the field's convolutions, where pruning made them narrower.
-    inner_channels: tuple[PositiveInt, PositiveInt, PositiveInt] | None = None
+    inner_channels: tuple[Size, Size, Size] | None = None
     evolution: Literal["diffusion", "residual", "none"] = "diffusion"
     field: Literal["plain", "contractive"] = "plain"
     contraction_rate: PositiveFloat = 0.5
     lipschitz: PositiveFloat = 0.7  # of the learned part N of the contractive field
-    end_time: NonNegativeFloat = 1.0
+    end_time: Duration = 1.0
     solver: SolverConfig = Field(default_factory=SolverConfig)
-    pooling_grid: PositiveInt = 1
-    embedding_dim: PositiveInt = 512
+    pooling_grid: Annotated[int, Field(gt=0, le=64)] = 1
+    embedding_dim: Size = 512
     normalize: bool = False
 
     @model_validator(mode="after")

@@ -1,6 +1,7 @@
 """Box files that the user brings, JSON or COCO, and the checks that every drawn box passes."""
 
 import difflib
+import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from robustmat.errors import InputError, InputWarning
+from robustmat.errors import InputError, InputWarning, brief
 from robustmat.files import read_json
 from robustmat.types import CATEGORIES, Box, Landmark
 
@@ -23,6 +24,7 @@ SYNONYMS = {
     "poles": "pole",
     "windows": "window",
 }
+LARGEST_COORDINATE = 1e9  # pixels
 COCO_KEYS = {"images", "annotations", "categories"}
 SMALLEST_VISIBLE_SHARE = 0.5  # of a box; what shows less of itself in the image was probably drawn for another one
 
@@ -71,7 +73,7 @@ def to_landmarks(boxes: Iterable[BoxLike]) -> tuple[Landmark, ...]:
         else:
             raise InputError(
                 f"{where}: expected a Landmark, {{'box': [x0, y0, x1, y1], 'category': ...}} or a pair of both; "
-                f"found {_shown(entry)}"
+                f"found {brief(entry)}"
             )
     return tuple(landmarks)
 
@@ -149,7 +151,7 @@ def _read_own(entries: Any, where: str) -> tuple[Landmark, ...]:
 
 def _read_entry(entry: Any, where: str) -> Landmark:
     if not isinstance(entry, Mapping) or not {"box", "category"} <= entry.keys():
-        raise InputError(f"{where}: needs the keys 'box' and 'category'; found {_shown(entry)}")
+        raise InputError(f"{where}: needs the keys 'box' and 'category'; found {brief(entry)}")
     box = _four_numbers(entry["box"], where, "box", "[x0, y0, x1, y1]")
     category = check_category(entry["category"], where)
     return Landmark(box, category, confidence=_confidence(entry, "confidence", where))
@@ -206,8 +208,11 @@ def _index_coco(
     content: Mapping[str, Any], path: Path
 ) -> tuple[dict[str, dict[str, Any]], dict[Any, Any], dict[Any, _Numbered]]:
     """Images by file name, category names by id, annotations by image id."""
+    if not all(isinstance(content[key], list) for key in COCO_KEYS):
+        raise InputError(f"COCO file: {', '.join(sorted(COCO_KEYS))} must be lists: {path}")
     try:
         images = {Path(image["file_name"]).name: image for image in content["images"] if image["id"] is not None}
+        hash(tuple(image["id"] for image in images.values()))  # annotations are looked up by it
         names = {category["id"]: category["name"] for category in content["categories"]}
     except (KeyError, TypeError):
         raise InputError(f"COCO file: images need 'id' and 'file_name', categories 'id' and 'name': {path}") from None
@@ -217,6 +222,8 @@ def _index_coco(
             raise InputError(
                 f"COCO file {path}, annotation {index}: needs the keys 'image_id', 'category_id' and 'bbox'"
             )
+        if not all(isinstance(annotation[key], int | str) for key in ("image_id", "category_id")):
+            raise InputError(f"COCO file {path}, annotation {index}: ids must be numbers or texts")
         by_image.setdefault(annotation["image_id"], []).append((index, annotation))
     return images, names, by_image
 
@@ -256,7 +263,9 @@ def _four_numbers(value: Any, where: str, key: str, meaning: str) -> Box:
         isinstance(item, int | float | np.number) and not isinstance(item, bool) for item in listed
     )
     if not numbers or len(listed) != 4:
-        raise InputError(f"{where}: '{key}' must be four numbers {meaning}; found {_shown(value)}")
+        raise InputError(f"{where}: '{key}' must be four numbers {meaning}; found {brief(value)}")
+    if any(LARGEST_COORDINATE < abs(item) < math.inf for item in listed):
+        raise InputError(f"{where}: '{key}' is beyond any image; found {brief(value)}")
     return (float(listed[0]), float(listed[1]), float(listed[2]), float(listed[3]))
 
 
@@ -266,10 +275,5 @@ def _confidence(entry: Mapping[str, Any], key: str, where: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise InputError(f"{where}: '{key}' must be a number from 0 to 1; found {_shown(value)}")
+        raise InputError(f"{where}: '{key}' must be a number from 0 to 1; found {brief(value)}")
     return float(value)
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."

@@ -71,6 +71,14 @@ def read_bytes(path: Path | str, what: str, advice: str) -> NDArray[np.uint8]:
     return np.array(picture, dtype=np.uint8)
 
 
+def read_numbers(path: Path | str, what: str) -> NDArray[np.uint16]:
+    """[H, W] of a picture of one channel of 8 or 16 bits whose values are numbers, not brightness."""
+    picture = _decode(path, what)
+    if picture.mode not in ("L", "P", "I", "I;16"):
+        raise InputError(f"{what} has mode {picture.mode}, but must have one channel of 8 or 16 bits: {path}")
+    return np.asarray(picture).astype(np.uint16)
+
+
 def read_semantics(path: Path | str) -> NDArray[np.uint8]:
     """[H, W] Cityscapes train ids (and 19 for window) of a grey or palette image."""
     picture = _decode(path, "label map", upright=True)
@@ -119,7 +127,10 @@ def image_size(path: Path | str) -> tuple[int, int]:
     with _open(path, "image") as picture:
         width, height = picture.size
         # Pillow turns a TIFF by itself and tells its upright size at once.
-        lying = picture.format != "TIFF" and picture.getexif().get(EXIF_ORIENTATION) in LYING
+        try:
+            lying = picture.format != "TIFF" and picture.getexif().get(EXIF_ORIENTATION) in LYING
+        except Exception as problem:  # of a PNG, all chunks are read to find it
+            raise InputError(f"image is truncated or broken: {path}: {problem}") from None
         return (height, width) if lying else (width, height)
 
 

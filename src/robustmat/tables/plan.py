@@ -7,6 +7,7 @@ content.
 
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -182,6 +183,8 @@ def keep_plan(workspace: Path, settings: dict[str, Any]) -> dict[str, Any]:
         write_json(path, plan)
         return plan
     plan = read_json(path, "plan of a workspace")
+    if not isinstance(plan, dict) or not all(isinstance(plan.get(key), dict) for key in ("settings", "steps")):
+        raise DataError(f"{path} is no plan of a workspace: choose another --out")
     for key, value in settings.items():
         if plan["settings"].get(key) != value:
             raise DataError(
@@ -227,5 +230,6 @@ def digest(value: Any) -> str:
 
 
 def short(name: str) -> str:
-    """A name that fits a file's, told apart by a digest where it was cut."""
-    return name if len(name) <= 80 else f"{name[:60]}-{digest(name)[:8]}"
+    """A name that fits a file's and leads nowhere else, told apart by a digest where it was changed."""
+    plain = re.sub(r"[^\w.+,-]|^\.", "_", name, flags=re.ASCII)
+    return plain if plain == name and len(name) <= 80 else f"{plain[:60]}-{digest(name)[:8]}"

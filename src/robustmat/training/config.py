@@ -16,7 +16,7 @@ from pydantic import (
 
 from robustmat.config import Config, merged, nearest, parse, read_toml
 from robustmat.denoising.registry import TRAINABLE
-from robustmat.errors import ConfigError
+from robustmat.errors import ConfigError, brief
 from robustmat.files import read_json
 from robustmat.methods import Trainable, find_method, method_names
 from robustmat.perturb import parse as parse_perturbation
@@ -79,6 +79,9 @@ def load_training_config(name: str | Path, changes: dict[str, Any] | None = None
     own keys. What is not said is as the method has it.
     """
     values = merged(read_training_values(name), changes or {})
+    for key in ("method", "preset", "variant"):
+        if not isinstance(values.get(key, ""), str):
+            raise ConfigError(f"{name}: {key} must be a name, found {brief(values[key])}")
     method = values.pop("method")
     learning = find_method(method).learning
     values = merged(dict(learning.run), values)
@@ -86,7 +89,7 @@ def load_training_config(name: str | Path, changes: dict[str, Any] | None = None
     sections = {key: values.pop(key, {}) for key in ("model", "objective")}
     for key, section in sections.items():
         if not isinstance(section, dict):
-            raise ConfigError(f"{name}: [{key}] must be a table of keys, found {section!r}")
+            raise ConfigError(f"{name}: [{key}] must be a table of keys, found {brief(section)}")
     parts = {
         "model": parse(learning.config, merged(model, sections["model"]), f"{name}: model"),
         "objective": parse(learning.settings, sections["objective"], f"{name}: objective"),

@@ -16,6 +16,7 @@ from typing import Any
 
 import lightning
 import numpy as np
+import torch
 from lightning.pytorch.callbacks import TQDMProgressBar
 from lightning.pytorch.loggers import TensorBoardLogger
 from torch.utils.data import DataLoader, IterableDataset
@@ -25,6 +26,7 @@ from robustmat.errors import DataError
 from robustmat.files import read_json, replacing, write_json
 from robustmat.training.config import LoopConfig
 
+LAST_KEYS = ("callbacks", "optimizer_states", "lr_schedulers", "loops")  # of lightning's state
 Draw = Callable[[np.random.Generator], Any]  # a step's batch
 
 
@@ -70,7 +72,22 @@ def fit(
         )
         loader = DataLoader(_Steps(trainer, draw, config), batch_size=None)
         last = out / "last.ckpt"
-        trainer.fit(module, loader, ckpt_path=last if resume and last.is_file() else None, weights_only=True)
+        begun = resume and last.is_file()
+        if begun:
+            check_last(last, module)
+        trainer.fit(module, loader, ckpt_path=last if begun else None, weights_only=True)
+
+
+def check_last(path: Path, module: lightning.LightningModule) -> None:
+    """Refuse a `last.ckpt` that is broken or of another network, before it is used."""
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+        found = {name: tuple(value.shape) for name, value in state["state_dict"].items()}
+        whole = isinstance(state["global_step"], int) and all(isinstance(state[key], list | dict) for key in LAST_KEYS)
+    except Exception:  # whatever a file of any bytes makes torch raise
+        whole, found = False, {}
+    if not whole or found != {name: tuple(value.shape) for name, value in module.state_dict().items()}:
+        raise DataError(f"{path} is broken or of another run: delete it, and --resume begins from the first step")
 
 
 def check_run(out: Path, config: LoopConfig, provenance: Provenance, resume: bool) -> dict[str, Any]:

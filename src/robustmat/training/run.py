@@ -15,6 +15,7 @@ from robustmat.dataset.store import LandmarkDataset
 from robustmat.errors import DataError
 from robustmat.fitting.competition import fit_steps
 from robustmat.fitting.references import geometry_examples
+from robustmat.folders import locked
 from robustmat.matching.decision import Decision
 from robustmat.methods import find_method
 from robustmat.methods.box_geometry import fit_box_geometry, read_examples, write_examples
@@ -50,36 +51,37 @@ def train(
     drives count as trained on. Runs that are given the same `inputs` cut their patches once.
     """
     out = Path(out)
-    training, held_out = choose_validation(datasets, validation)
-    facts = Provenance(licence=licence, terms=terms, command=command, seed=config.seed)
-    provenance = learned_from(facts, training, held_out, start.provenance if start else None)
-    record = check_run(out, config, provenance, resume)
-    show = progress or silent
-    inputs = inputs or Inputs()
-    bank = inputs.bank(config, training, show)
-    held = inputs.validation(config, held_out, show)
-    with torch.random.fork_rng():
-        torch.manual_seed(config.seed)
-        module = TrainingModule(config, bank)
-    if start:
-        module.network.start_from(start.network, start.name)
-    elif config.warm_start:
-        module.network.warm_start(some_patches(bank, module.network.config.patch, config.seed))
+    with locked(out):
+        training, held_out = choose_validation(datasets, validation)
+        facts = Provenance(licence=licence, terms=terms, command=command, seed=config.seed)
+        provenance = learned_from(facts, training, held_out, start.provenance if start else None)
+        record = check_run(out, config, provenance, resume)
+        show = progress or silent
+        inputs = inputs or Inputs()
+        bank = inputs.bank(config, training, show)
+        held = inputs.validation(config, held_out, show)
+        with torch.random.fork_rng():
+            torch.manual_seed(config.seed)
+            module = TrainingModule(config, bank)
+        if start:
+            module.network.start_from(start.network, start.name)
+        elif config.warm_start:
+            module.network.warm_start(some_patches(bank, module.network.config.patch, config.seed))
 
-    def save(folder: str, decisions: dict[str, Decision], steps: int) -> None:
-        came_from = provenance.model_copy(update={"steps": steps})
-        save_checkpoint(out / folder, Checkpoint(out.name, config.method, module.network, decisions, came_from))
+        def save(folder: str, decisions: dict[str, Decision], steps: int) -> None:
+            came_from = provenance.model_copy(update={"steps": steps})
+            save_checkpoint(out / folder, Checkpoint(out.name, config.method, module.network, decisions, came_from))
 
-    def draw(rng: np.random.Generator) -> Batch:
-        return draw_batch(bank, config.frame_pairs_per_step, config.flip, rng)
+        def draw(rng: np.random.Generator) -> Batch:
+            return draw_batch(bank, config.frame_pairs_per_step, config.flip, rng)
 
-    keeper = KeepBest(config, lambda: validate(module.network, held), save, out, HEADLINE)
-    fit(module, draw, keeper, config, out, record, resume=resume, device=device, bar=progress is not None)
-    examples = geometry_examples(training, config.seed)
-    for folder in ("best", "final"):
-        write_examples(out / folder, examples)
-    add_steps(out / "best", held)
-    return out / "best"
+        keeper = KeepBest(config, lambda: validate(module.network, held), save, out, HEADLINE)
+        fit(module, draw, keeper, config, out, record, resume=resume, device=device, bar=progress is not None)
+        examples = geometry_examples(training, config.seed)
+        for folder in ("best", "final"):
+            write_examples(out / folder, examples)
+        add_steps(out / "best", held)
+        return out / "best"
 
 
 def add_steps(folder: Path, validation: ValidationSet) -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import base64
 import binascii
-import json
 import threading
 import warnings
 from collections.abc import Mapping
@@ -18,6 +17,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect
 
 from robustmat.errors import InputError, InputWarning
+from robustmat.files import parse_json
 from robustmat.landmarks.reading import read_frame
 from robustmat.sources.boxes import parse_boxes, to_landmarks
 from robustmat.sources.images import decode_image, encoded_size
@@ -107,13 +107,7 @@ def _read_object(body: bytes) -> Parts:
 
 
 def read_json(text: bytes | str, where: str) -> Any:
-    try:
-        # A whole number of a thousand digits is no pixel: as a float it is infinite, and refused as such.
-        return json.loads(text, parse_int=lambda digits: int(digits) if len(digits) < 16 else float(digits))
-    except json.JSONDecodeError as problem:
-        raise InputError(f"{where} is not valid JSON, line {problem.lineno}: {problem.msg}") from None
-    except (UnicodeDecodeError, ValueError, RecursionError) as problem:
-        raise InputError(f"{where} is not valid JSON: {type(problem).__name__}") from None
+    return parse_json(text, f"{where} is not valid JSON", InputError)
 
 
 def take_image(parts: Parts, name: str, settings: Settings) -> Upload:
