@@ -104,13 +104,32 @@ def test_poles_that_cross_are_cut_where_they_meet() -> None:
     assert all(x1 - x0 < 20 for x0, _, x1, _ in boxes)
 
 
-def test_a_gap_in_a_shaft_is_closed_only_where_a_pole_is_possible() -> None:
+def test_gaps_in_a_shaft_are_closed_only_where_a_pole_is_possible() -> None:
     planes = maps()
+    for top in range(10, 100, 15):  # dashes of ten pixels
+        planes[POLE, top : top + 10, 50:55] = 0.9
+        planes[POLE, top + 10 : top + 15, 50:55] = 0.3
+    assert [it.box for it in extract_landmarks(planes)] == [(50, 10, 55, 95)]
+    planes[POLE][planes[POLE] < 0.5] = 0.0
+    assert extract_landmarks(planes) == ()
+
+
+@pytest.mark.parametrize(("left", "hidden", "count"), [(50, 20, 1), (51, 20, 1), (70, 20, 2), (50, 60, 2)])
+def test_a_pole_is_one_though_a_sign_hides_its_middle(left: int, hidden: int, count: int) -> None:
+    planes = maps(160)
+    planes[POLE, 10:60, 50:55] = 0.9
+    planes[POLE, 60 + hidden : 150, left : left + 5] = 0.9
+    found = extract_landmarks(planes)
+    assert len(found) == count
+    if count == 1:
+        assert found[0].box == (50, 10, max(55, left + 5), 150)
+
+
+def test_the_blurred_rim_of_a_pole_is_not_part_of_it() -> None:
+    planes = maps()
+    planes[POLE, 10:110, 45:60] = 0.45
     planes[POLE, 10:110, 50:55] = 0.9
-    planes[POLE, 60:66, 50:55] = 0.3
     assert [it.box for it in extract_landmarks(planes)] == [(50, 10, 55, 110)]
-    planes[POLE, 60:66, 50:55] = 0.0
-    assert len(extract_landmarks(planes)) == 2
 
 
 def test_a_pixel_belongs_to_its_likeliest_category() -> None:
@@ -414,9 +433,10 @@ def test_no_other_limit_has_a_larger_f1() -> None:
         right = sum(it.right for it in kept)
         return 2 * right / (len(kept) + sum(it.right for it in judged) + 40)
 
-    best = f1(best_limit(judged, "pole", weights))
+    limit, best = best_limit(judged, "pole", weights)
+    assert best == pytest.approx(f1(limit))
     assert best >= max(f1(limit) for limit in np.linspace(0, 1, 101))
-    assert best_limit(judged, "window", weights) == 0.5  # nothing to choose it by
+    assert best_limit(judged, "window", weights) == (0.5, 0.0)  # nothing to choose it by
 
 
 def test_detections_are_linked_to_what_they_show() -> None:

@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 import PIL.Image
 import pytest
+from typer.testing import CliRunner
 
+from robustmat.cli import app
 from robustmat.detection.towns import write_town_frames
 from robustmat.files import write_text
 from robustmat.simulation import build_town, drive_town
@@ -97,6 +99,17 @@ save_every = 1
 
 [[sources]]
 path = "towns"
+
+[[validation]]
+path = "towns"
+"""
+TABLE = """
+detectors = ["{whole}", "classic"]
+
+[[data]]
+name = "one town"
+path = "towns"
+seen_by = ["classic"]
 """
 
 
@@ -124,3 +137,15 @@ def test_a_detector_is_trained_resumed_exported_evaluated_and_used(street: Path,
     assert report["classes"].keys() == {"traffic_sign", "traffic_light", "pole", "window"}
     assert all({"ap", "precision", "recall", "n"} <= row.keys() for row in report["classes"].values())
     assert report["seconds_per_frame"] > 0
+    fitted = json.loads((tmp_path / "whole/model.json").read_text())["extraction"]
+    assert fitted["confidence"].keys() == fitted["covered"].keys() == report["classes"].keys()
+    write_text(tmp_path / "table.toml", TABLE.format(whole=tmp_path / "whole"))
+    table = ("detect", "table", tmp_path / "table.toml", "--data", tmp_path, "--cache", tmp_path / "cache")
+    pages = []
+    for out in ("first", "again"):  # the second time from what was kept
+        assert CliRunner().invoke(app, [*map(str, table), "--out", str(tmp_path / out)]).exit_code == 0
+        pages.append((tmp_path / out / "detector.csv").read_text())
+    assert pages[0] == pages[1]
+    assert "one town,whole,window,all," in pages[0]
+    assert ",classic," not in pages[0]  # it is said to have seen that town
+    assert len(list((tmp_path / "cache").iterdir())) == 1

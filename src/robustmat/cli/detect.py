@@ -81,7 +81,7 @@ def images(
 
 @app.command()
 def train(
-    config: Annotated[Path, typer.Argument(help="A TOML file such as configs/detector/street-detector.toml.")],
+    config: Annotated[Path, typer.Argument(help="A TOML file such as configs/detector/street-detector/1.toml.")],
     data: Annotated[Path, typer.Option(help="The folder that the configuration's sources are in.")],
     out: Annotated[Path, typer.Option(callback=output_folder, help="The run's folder, and its checkpoint.")],
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
@@ -89,7 +89,7 @@ def train(
 ) -> None:
     """Train a detector on labelled images, export it to ONNX, and fit its confidences on `validation` sources.
 
-    robustmat detect train configs/detector/street-detector.toml --data DATA --out runs/detector
+    robustmat detect train configs/detector/street-detector/1.toml --data DATA --out runs/detector
     """
     need("torch", "onnx", purpose="training a detector")
     import torch

@@ -2,7 +2,8 @@
 
 The mean probability of a region's pixels ranks detections, but is no probability that the landmark exists: a bar of ten
 pixels is less likely a pole than one of a hundred. A logistic model for each category, fitted on labelled frames that
-the network was not trained on, makes it one. On the same frames the limits are set where F1 is largest.
+the network was not trained on, makes it one. On the same frames the limits are set where F1 is largest, as is the
+probability from which a pixel belongs to a region.
 """
 
 from collections.abc import Sequence
@@ -24,26 +25,37 @@ from robustmat.types import CATEGORIES
 
 Weights = tuple[float, float, float, float]
 FEWEST = 20  # right and wrong detections of a category; with fewer its model is that of all categories
+COVERED = (0.4, 0.25, 0.15, 0.55)  # probabilities of a pixel that are tried; the first where frames cannot tell
 USUAL_LIMIT = 0.5  # of a category that the frames hardly show
 
 
 def calibrate(
     folder: Path | str, data: Path | str, sources: Sequence[SourceConfig], progress: Progress = silent
 ) -> ExtractionConfig:
-    """Fit confidences and limits on `sources` below `data`, and write them into the checkpoint's model.json."""
+    """Fit thresholds, confidences and limits on `sources` below `data`, and write them into the checkpoint."""
     if not sources:
         raise ConfigError(f"no frames to calibrate {folder} on: add [[validation]] sources to its configuration")
-    plain = DenseLandmarkDetector(folder).extraction.model_copy(update={"calibration": {}})
-    detector = DenseLandmarkDetector(folder, extraction=plain)
+    detector = DenseLandmarkDetector(folder)
+    plain = detector.extraction.model_copy(update={"calibration": {}})
+    rules = [plain.model_copy(update={"covered": dict.fromkeys(CATEGORIES, value)}) for value in COVERED]
+    judged: list[list[Judged]] = [[] for _ in rules]
     samples = [(sample, source.labelled) for source in sources for sample in find_samples(source, data)]
-    judged: list[Judged] = []
     for sample, labelled in progress(samples, "calibrating"):
         truth = sample_truth(sample)
-        judged += judge(detector.candidates(truth.frame), truth, labelled)
-    weights = fit_confidence(judged)
-    limits = {category: best_limit(judged, category, weights[category]) for category in CATEGORIES}
+        for some, found in zip(judged, detector.candidates_by(truth.frame, rules), strict=True):
+            some.extend(judge(found, truth, labelled))
+    weights = [fit_confidence(some) for some in judged]
+    limits = [
+        {name: best_limit(some, name, of_category[name]) for name in CATEGORIES}
+        for some, of_category in zip(judged, weights, strict=True)
+    ]
+    best = {name: int(np.argmax([limit[name][1] for limit in limits])) for name in CATEGORIES}
     description = read_description(folder)
-    description["extraction"] = {"confidence": limits, "calibration": weights}
+    description["extraction"] = {
+        "covered": {name: COVERED[k] for name, k in best.items()},
+        "confidence": {name: limits[k][name][0] for name, k in best.items()},
+        "calibration": {name: weights[k][name] for name, k in best.items()},
+    }
     write_json(Path(folder) / "model.json", description)
     return ExtractionConfig.model_validate(description["extraction"])
 
@@ -54,19 +66,20 @@ def fit_confidence(judged: Sequence[Judged]) -> dict[str, Weights]:
     return {name: _fit([one for one in judged if one.category == name]) or shared for name in CATEGORIES}
 
 
-def best_limit(judged: Sequence[Judged], category: str, weights: Weights) -> float:
-    """The confidence from which returning landmarks gives the largest F1."""
+def best_limit(judged: Sequence[Judged], category: str, weights: Weights) -> tuple[float, float]:
+    """The confidence from which returning landmarks gives the largest F1, and that F1."""
     there = [one for one in judged if one.category == category]
     offered = [one for one in there if one.found is not None]
     right = np.array([one.right for one in offered], bool)
     if right.sum() < FEWEST:
-        return USUAL_LIMIT
+        return USUAL_LIMIT, 0.0
     confidence = 1 / (1 + np.exp(-_evidence(offered) @ np.array(weights)))
     order = np.argsort(-confidence, kind="stable")
     found = np.cumsum(right[order])
     missed = sum(one.found is None for one in there)
     f1 = 2 * found / (np.arange(1, len(order) + 1) + right.sum() + missed)
-    return float(np.floor(1e4 * confidence[order][int(f1.argmax())]) / 1e4)
+    best = int(f1.argmax())
+    return float(np.floor(1e4 * confidence[order][best]) / 1e4), float(f1[best])
 
 
 def _fit(judged: Sequence[Judged]) -> Weights | None:

@@ -1,10 +1,10 @@
 """The dense network: for every second pixel, which landmarks cover it and whether it lies inside one.
 
-EfficientNet-Lite0 (Apache-2.0) up to its eleventh block reads the frame down to 1/16 of its size; a light decoder
-brings that back to 1/2, where a pole of four pixels still is two wide. Batch normalisation is folded into the
-convolutions, so the network has no statistics and no mode: training, inference and ONNX compute the same. The first
-layers keep what ImageNet taught them: they are the costliest to train, and they are what carries over from simulated
-towns to photographs.
+EfficientNet-Lite0 (Apache-2.0) reads the frame down to 1/32 of its size, where a cell sees what stands around a bar: a
+fence, a window, a tree. A light decoder brings that back to 1/2, where a pole of four pixels still is two wide. Batch
+normalisation is folded into the convolutions, so the network has no statistics and no mode: training, inference and
+ONNX compute the same. The first layers keep what ImageNet taught them: they are the costliest to train, and they are
+what carries over from simulated towns to photographs.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from robustmat.detection.labels import CHANNELS
 
 PIXEL_MEAN, PIXEL_SCALE = 127.0, 128.0  # what the ImageNet training subtracted and divided by
 BATCH_NORM_EPSILON = 1e-3
-DEEPEST = 16  # pixels of the frame to a cell of the deepest map
+DEEPEST = 32  # pixels of the frame to a cell of the deepest map
 WIDTHS = (64, 40, 24)  # channels of the decoder at 1/8, 1/4 and 1/2
 
 
@@ -44,9 +44,15 @@ BLOCKS = (
     Stage(80, 112, 6, 5, 1),
     Stage(112, 112, 6, 5, 1),
     Stage(112, 112, 6, 5, 1),
+    Stage(112, 192, 6, 5, 2),
+    Stage(192, 192, 6, 5, 1),
+    Stage(192, 192, 6, 5, 1),
+    Stage(192, 192, 6, 5, 1),
+    Stage(192, 320, 6, 3, 1),
 )
-TAPS = {0: 16, 2: 24, 4: 40, 10: 112}  # blocks whose maps the decoder reads, and their channels: 1/2, 1/4, 1/8, 1/16
-FROZEN_BLOCKS = 3  # with the stem
+# Blocks whose maps the decoder reads, and their channels: 1/2, 1/4, 1/8, 1/16, 1/32.
+TAPS = {0: 16, 2: 24, 4: 40, 10: 112, 15: 320}
+FROZEN_BLOCKS = 5  # with the stem: down to 1/8
 
 
 class SameConv(nn.Conv2d):
@@ -102,31 +108,43 @@ class Join(nn.Module):
 
 
 class DenseDetector(nn.Module):
-    """Logits [B, CHANNELS, H/2, W/2] of images [B, 3, H, W] with values 0 to 255; H and W divisible by 16."""
+    """Logits [B, CHANNELS, H/2, W/2] of images [B, 3, H, W] with values 0 to 255; H and W divisible by 32."""
 
     def __init__(self) -> None:
         super().__init__()
         self.stem = SameConv(3, 32, 3, 2)
         self.blocks = nn.ModuleList(Block(stage) for stage in BLOCKS)
-        half, quarter, eighth, deepest = (TAPS[number] for number in sorted(TAPS))
-        self.to_eighth = Join(deepest, eighth, WIDTHS[0])
+        half, quarter, eighth, sixteenth, deepest = (TAPS[number] for number in sorted(TAPS))
+        self.surroundings = nn.Conv2d(deepest, sixteenth, 1)
+        self.to_eighth = Join(sixteenth, eighth, WIDTHS[0])
         self.to_quarter = Join(WIDTHS[0], quarter, WIDTHS[1])
         self.to_half = Join(WIDTHS[1], half, WIDTHS[2])
         self.head = nn.Conv2d(WIDTHS[2], len(CHANNELS), 3, padding=1)
         with torch.no_grad():
+            self.surroundings.weight.mul_(0.1)
             self.to_eighth.deep.weight.mul_(0.1)
             self.head.weight.mul_(0.1)
         nn.init.constant_(torch.as_tensor(self.head.bias), -3.0)  # landmarks cover few pixels
 
     def forward(self, images: Tensor) -> Tensor:
+        return self.finish(self.begin(images))
+
+    def begin(self, images: Tensor) -> dict[int, Tensor]:
+        """What the layers that are not trained make of the images: {number of the block: its map}."""
         state = F.relu6(self.stem((images - PIXEL_MEAN) / PIXEL_SCALE))  # [B, 32, H/2, W/2]
         maps = {}
-        for number, block in enumerate(self.blocks):
-            state = block(state)
-            if number in TAPS:
-                maps[number] = state
-        half, quarter, eighth, deepest = (maps[number] for number in sorted(TAPS))
-        state = self.to_eighth(deepest, eighth)
+        for number in range(FROZEN_BLOCKS):
+            maps[number] = state = self.blocks[number](state)
+        return maps
+
+    def finish(self, maps: dict[int, Tensor]) -> Tensor:
+        state = maps[FROZEN_BLOCKS - 1]
+        maps = dict(maps)
+        for number in range(FROZEN_BLOCKS, len(BLOCKS)):
+            maps[number] = state = self.blocks[number](state)
+        half, quarter, eighth, sixteenth, deepest = (maps[number] for number in sorted(TAPS))
+        around = F.interpolate(self.surroundings(deepest), scale_factor=2.0, mode="bilinear", align_corners=False)
+        state = self.to_eighth(sixteenth + around, eighth)
         state = self.to_quarter(state, quarter)
         state = self.to_half(state, half)
         logits: Tensor = self.head(state)

@@ -36,6 +36,10 @@ class ExtractionConfig(Config):
     shortest_pole: int = 18  # pixels of height, for a piece of a pole
     longest_gap: int = 13  # pixels between two pieces of one shaft
     gap: float = 0.15  # probability of a pixel in such a gap, at least
+    # A pole's rim is blurred: a pixel belongs to it if it is likely beside the likeliest one of so many around it.
+    beside: float = 0.6
+    around: int = 13  # pixels of a row
+    hidden: float = 0.5  # of the taller piece: what hides the middle of a pole is no longer than that
     regions: RegionConfig = DEFAULT.regions
 
 
@@ -53,6 +57,7 @@ def extract_landmarks(
         plane = categories[number]
         mask = (plane >= config.covered[category]) & (plane >= strongest)
         if category == "pole":
+            mask &= plane >= config.beside * cv2.dilate(plane, np.ones((1, config.around), np.uint8))
             regions = shafts(mask, config, possible=plane >= config.gap)
         else:
             pieces = _objects(mask, inside & mask, config)
@@ -120,16 +125,57 @@ def shafts(mask: Mask, config: ExtractionConfig | None = None, possible: Mask | 
     if possible is not None:
         mask = _without_gaps(mask, possible, config.longest_gap)
     upright = cv2.morphologyEx(mask.astype(np.uint8), cv2.MORPH_OPEN, _column(config.shortest_arm)) > 0
-    found = []
+    found: list[Region] = []
+    whole: list[Region] = []
     for window, piece in _components(upright):
         region = Region(_box(window), "pole", piece)
         if is_landmark(region, config.regions):
-            found.append(region)
-            continue
-        if window[3] >= config.shortest_pole:
+            whole.append(region)
+        elif window[3] >= config.shortest_pole:
             parts = _shifted(_split_bar(piece, config), window[0], window[1])
             found += [Region(_box(inner), "pole", bar) for inner, bar in parts]
+    return _joined(whole, config) + found
+
+
+def _joined(pieces: list[Region], config: ExtractionConfig) -> list[Region]:
+    """Pieces that continue each other below a sign, a branch or a passer-by are one pole."""
+    waiting = sorted(pieces, key=lambda piece: (piece.box[1], piece.box[0]))
+    found: list[Region] = []
+    while waiting:
+        upper = waiting.pop(0)
+        number = next((n for n, piece in enumerate(waiting) if _continues(upper, piece, config)), None)
+        if number is None:
+            found.append(upper)
+        else:
+            waiting.insert(0, _union(upper, waiting.pop(number)))
     return found
+
+
+def _continues(upper: Region, lower: Region, config: ExtractionConfig) -> bool:
+    gap = lower.box[1] - upper.box[3]
+    tallest = max(len(upper.mask), len(lower.mask))
+    if not 0 <= gap <= config.hidden * tallest:
+        return False
+    (left, right), (other_left, other_right) = _end(upper, -1), _end(lower, 0)
+    widths = right - left, other_right - other_left
+    beside = abs((left + right) - (other_left + other_right)) / 2
+    return max(widths) <= 2 * min(widths) + 1 and beside <= 1 + 0.5 * min(widths) + 0.05 * gap
+
+
+def _end(region: Region, row: int) -> tuple[float, float]:
+    """Where the first or last row of a region begins and ends."""
+    columns = np.flatnonzero(region.mask[row])
+    return region.box[0] + float(columns[0]), region.box[0] + float(columns[-1]) + 1
+
+
+def _union(upper: Region, lower: Region) -> Region:
+    x0, y0 = min(upper.box[0], lower.box[0]), upper.box[1]
+    x1, y1 = max(upper.box[2], lower.box[2]), lower.box[3]
+    mask = np.zeros((round(y1 - y0), round(x1 - x0)), bool)
+    for piece in (upper, lower):
+        top, left = round(piece.box[1] - y0), round(piece.box[0] - x0)
+        mask[top : top + piece.mask.shape[0], left : left + piece.mask.shape[1]] |= piece.mask
+    return Region((x0, y0, x1, y1), upper.category, mask)
 
 
 def _without_gaps(mask: Mask, possible: Mask, longest: int) -> Mask:

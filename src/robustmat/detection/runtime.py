@@ -1,6 +1,7 @@
 """The dense detector at work: onnxruntime, numpy and OpenCV; torch is neither needed nor imported."""
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from robustmat.errors import InputError, WeightsError
 from robustmat.onnx_session import open_session, run_session
 from robustmat.types import Frame, Image, Landmark
 
-CELL = 16  # the network halves its image four times
+CELL = 32  # the network halves its image five times
 MOST_PIXELS = 1_300_000  # larger images are shrunk first: about 1,300 x 1,000, more than KITTI's and CamVid's
 
 
@@ -55,12 +56,17 @@ class DenseLandmarkDetector:
 
     def candidates(self, frame: Frame) -> tuple[Landmark, ...]:
         """All that may be a landmark, however unsure."""
+        (found,) = self.candidates_by(frame, [self.extraction])
+        return found
+
+    def candidates_by(self, frame: Frame, rules: Sequence[ExtractionConfig]) -> list[tuple[Landmark, ...]]:
+        """The candidates by several rules of extraction, for one run of the network."""
         image = frame.image
         check_image(image, frame.name)
         probabilities, scale = self.probabilities(image)
-        found = extract_landmarks(probabilities, self.extraction, all_candidates=True)
         height, width = image.shape[:2]
-        return tuple(replace(landmark, box=_grown(landmark.box, scale, width, height)) for landmark in found)
+        found = [extract_landmarks(probabilities, rule, all_candidates=True) for rule in rules]
+        return [tuple(replace(it, box=_grown(it.box, scale, width, height)) for it in some) for some in found]
 
     def probabilities(self, image: Image) -> tuple[Probabilities, float]:
         """Probabilities [CHANNELS, H, W] of the image as the network sees it, and that image's scale."""

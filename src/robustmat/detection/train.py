@@ -122,7 +122,9 @@ def train(
         for group in optimizer.param_groups:
             group["lr"] = rate * group["factor"]
         image, target, weight = drawn.batch(step)
-        loss = detection_loss(network(image), target, weight)
+        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):  # no gradient needs their last digits
+            first_maps = {number: state.float() for number, state in network.begin(image).items()}
+        loss = detection_loss(network.finish(first_maps), target, weight)
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(network.parameters(), 5.0)

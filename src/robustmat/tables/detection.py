@@ -143,9 +143,8 @@ def _page(
         for group, words in (("classes", ""), ("wider_than_4", " wider than 4 px")):
             for category in some[group]:
                 count = some[group][category]["n"]
-                if group == "wider_than_4" and category not in ("pole", "traffic_sign"):
-                    continue
-                if count:
+                same = group == "wider_than_4" and count == some["classes"][category]["n"]
+                if count and not same:
                     cells = [_cell(reports[name][group][category]) if name in reports else "" for name in names]
                     label = f"{category.replace('_', ' ')}{words} ({count})"
                     yield f"| {data} ({some['frames']}) | {label} | {' | '.join(cells)} |"
