@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from robustmat.bench.places import World
     from robustmat.mapping.settings import MapSettings
+    from robustmat.types import Frame
 
 Out = Annotated[Path | None, typer.Option(help="Write a page (.md) and the numbers (.csv) into this folder.")]
 
@@ -179,11 +180,14 @@ def _worlds(
     worlds = []
     for path in mapped:
         dataset = open_dataset(path)
-        asked = {}
+        asked: dict[str, list[Frame]] = {}
         for one in opened:
             if one.world == dataset.world:
-                chosen = [one.frames[i] for i in numbered(one.frames, frames)][::every_query]
-                asked.update(runs_of(one.name, chosen))
+                chosen = [one.frames[i] for i in numbered(one.frames, frames)]
+                taken = {frame.name for frame in chosen[::every_query]}
+                for run, members in runs_of(one.name, chosen).items():
+                    kept = [frame for frame in members if frame.name in taken]
+                    asked |= {run: kept} if kept else {}
         if not asked:
             raise InputError(f"no queries in the world '{dataset.world}' of {path}: give some with --queries")
         foreign = [frame for one in opened if one.world != dataset.world for frame in one.frames[::every]]
