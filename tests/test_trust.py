@@ -17,7 +17,7 @@ from models_for_tests import small, untrained
 from robustmat.checkpoints.store import WEIGHTS, load_checkpoint, save_checkpoint, shipped_checkpoints
 from robustmat.cli.console import make_console
 from robustmat.dataset.prepare import prepare
-from robustmat.dataset.store import open_dataset, write_dataset
+from robustmat.dataset.store import open_dataset, read_points, write_dataset, write_points
 from robustmat.dataset.unfinished import open_unfinished
 from robustmat.errors import ConfigError, DataError, OutputError, RobustMatError, WeightsError
 from robustmat.folders import locked
@@ -304,6 +304,14 @@ def test_verify_compares_every_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert kept.exists()
     open_unfinished(tmp_path / "out", drive, config, verify=True)
     assert not kept.exists()
+
+
+def test_kept_points_with_a_broken_header_are_named(tmp_path: Path) -> None:
+    write_points(tmp_path, "one", np.ones((3, 3)))
+    path = tmp_path / "lidar" / "one.npy"
+    path.write_bytes(path.read_bytes().replace(b"}", b" "))
+    with pytest.raises(DataError, match="delete the file"):
+        read_points(tmp_path, "one")
 
 
 def test_two_preparations_into_one_folder_are_kept_apart(tmp_path: Path) -> None:

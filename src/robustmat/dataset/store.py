@@ -196,7 +196,7 @@ def read_points(path: Path, name: str) -> Array | None:
     file = path / "lidar" / f"{name}.npy"
     try:
         return np.asarray(np.load(file) * (1, 1, 0.01)) if file.is_file() else None
-    except (OSError, ValueError) as problem:
+    except Exception as problem:  # numpy reads its header with Python's own tokenizer, which has errors of its own
         raise DataError(f"kept LiDAR points cannot be read: {file}: {problem}; delete the file") from None
 
 

@@ -45,7 +45,7 @@ def unpack(blob: bytes, fingerprint: str, where: str) -> EmbeddedFrame:
     try:
         length = int.from_bytes(blob[:8], "little")
         header = parse_json(parse_json(blob[8 : 8 + length], "no JSON")["__metadata__"]["frame"], "no JSON")
-        stored = load(blob)
+        stored, name = load(blob), header["name"]
         marks = [
             Landmark(
                 tuple(mark["box"]),
@@ -58,7 +58,7 @@ def unpack(blob: bytes, fingerprint: str, where: str) -> EmbeddedFrame:
     except (SafetensorError, KeyError, TypeError, ValueError, DataError) as problem:
         raise DataError(f"a keyframe of map {where} cannot be read ({problem}): build the map again") from None
     arrays = {name: _raised(name, stored) for name in stored if not name.endswith(SCALE)}
-    return EmbeddedFrame(tuple(marks), arrays, fingerprint, header["name"])
+    return EmbeddedFrame(tuple(marks), arrays, fingerprint, name)
 
 
 def keep_landmarks(frame: EmbeddedFrame, kept: NDArray[np.intp]) -> EmbeddedFrame:
