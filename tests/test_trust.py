@@ -328,6 +328,7 @@ def test_two_preparations_into_one_folder_are_kept_apart(tmp_path: Path) -> None
         ("T_world_camera", [[1, 0, 0, 0], [0, 1, 0], [0, 0, 1, 0], [0, 0, 0, 1]]),
         ("T_world_camera", [[1, 0, 0, 1e308], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]),
         ("name", "../../x"),
+        ("image", "x" * 5000),
         ("name", "a\0b"),
         ("size", [10**30, 10]),
         ("landmarks", [{"box": [1, 1, 2, 2], "category": "pole", "identity": 10**30}]),

@@ -114,7 +114,11 @@ def record_to_frame(record: FrameRecord, folder: Path, where: str) -> Frame:
     image_path = folder / record.image
     if Path(record.name).name != record.name or "\0" in record.name:
         raise DataError(f"{where}: the frame's name {brief(record.name)} is no plain file name")
-    if not image_path.is_file():
+    try:
+        there = image_path.is_file()
+    except OSError:  # a name that no file can have
+        there = False
+    if not there:
         raise DataError(
             f"{where}: image not found: {image_path}; if the images moved, prepare the data set again "
             "(--copy-images keeps them inside)"
