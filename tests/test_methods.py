@@ -133,7 +133,7 @@ def labelled(bank: PatchBank, step: int, pairs: int = 3) -> TrainingBatch:
 def test_the_paper_and_its_nine_rivals_are_registered() -> None:
     nine = {"siamesenet", "matchnet", "hardnet", "sosnet", "exp-tloss", "hynet", "solar", "delg", "cvnet"}
     assert set(rivals()) == nine
-    assert set(TRAINABLE) == nine | {"robustmat"}
+    assert set(TRAINABLE) == nine | {"robustmat", "certified"}
 
 
 @pytest.mark.parametrize("name", method_names())

@@ -181,9 +181,9 @@ def test_a_rival_never_makes_a_candidate_likelier() -> None:
 
 
 def test_a_combination_is_plain_numbers() -> None:
-    combination = Combination(weights={"pair": 1.0, "motion": 0.5}, intercept=-1.0, slope=1.1, offset=0.2)
+    combination = Combination(weights={"pair": 1.0, "diffusion": 0.5}, intercept=-1.0, slope=1.1, offset=0.2)
     again = Combination.model_validate_json(combination.model_dump_json())
-    features = {"pair": np.array([[3.0, -2.0]]), "motion": np.array([[1.0, 0.0]])}
+    features = {"pair": np.array([[3.0, -2.0]]), "diffusion": np.array([[1.0, 0.0]])}
     probability = again.probability(features, np.array([[True, False]]))
     odds = np.exp(3.0 + 0.5 - 1.0)
     share = odds / np.sqrt((1 + odds) * (1 + odds))

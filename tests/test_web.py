@@ -352,7 +352,7 @@ def test_the_first_paint_is_small() -> None:
         ({"boxes_a": ("a.json", b"{")}, 422, "not valid JSON"),
         ({"boxes_a": ("a.json", b'{"landmarks": [{"box": [1, 2, 3], "category": "pole"}]}')}, 422, "four numbers"),
         ({"boxes_a": ("a.json", b'[{"box": [5, 5, 9, 9], "category": "tree"}]')}, 422, "unknown category 'tree'"),
-        ({"boxes_a": ("a.json", b'[{"box": [5, 5, 1' + b"0" * 500 + b', 9], "category": "pole"}]')}, 422, "finite"),
+        ({"boxes_a": ("a.json", b'[{"box": [5, 5, 1' + b"0" * 500 + b', 9], "category": "pole"}]')}, 422, "501 digits"),
         ({"boxes_a": ("a.json", b'{"width": 5, "height": 5, "landmarks": []}')}, 422, "5x5"),
         ({"boxes_a": ("a.json", b"[" * 100_000)}, 422, "not valid JSON"),
     ],
@@ -523,10 +523,11 @@ def test_uploads_are_not_written_to_disk(client: TestClient, monkeypatch: pytest
     buffer = io.BytesIO()
     PIL.Image.fromarray(np.zeros((900, 1600, 3), np.uint8)).save(buffer, "bmp")  # four megabytes
     large = ("large.bmp", buffer.getvalue())
-    monkeypatch.setattr(os, "open", watched)
-    monkeypatch.setattr("tempfile._io.open", lambda *_, **__: pytest.fail("a temporary file"), raising=False)
     boxes = ("boxes.json", b'[{"box": [5, 5, 90, 90], "category": "window"}]')
     parts = {"a": large, "b": large, "boxes_a": boxes, "boxes_b": boxes}
+    assert client.post("/api/match", files=parts).status_code == 200  # the checkpoint is read once
+    monkeypatch.setattr(os, "open", watched)
+    monkeypatch.setattr("tempfile._io.open", lambda *_, **__: pytest.fail("a temporary file"), raising=False)
     assert client.post("/api/match", files=parts).status_code == 200
     assert not opened
 

@@ -18,7 +18,7 @@ from pydantic import Field
 from robustmat.config import Config, nearest, parse
 from robustmat.errors import TermsWarning, WeightsError
 from robustmat.files import make_folder, read_json, replacing, write_json
-from robustmat.matching.combine import Combination
+from robustmat.matching.combine import Combination, StoredCombination
 from robustmat.matching.decision import Decision
 from robustmat.matching.steps import StepConfig
 from robustmat.methods import find_method, method_names
@@ -57,7 +57,7 @@ class CheckpointHeader(Config):
     model: dict[str, Any]
     decisions: dict[str, Decision]  # for each kind of evidence
     steps: dict[str, StepConfig] = Field(default_factory=dict)
-    combinations: dict[str, Combination] = Field(default_factory=dict)  # weights of all evidence, by its kind
+    combinations: dict[str, StoredCombination] = Field(default_factory=dict)  # weights of all evidence, by its kind
     provenance: Provenance = Field(default_factory=Provenance)
     weights_sha256: str = ""  # of the file beside it; without one (older checkpoints) any that fits is taken
 

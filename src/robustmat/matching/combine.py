@@ -4,9 +4,11 @@ The weights are a handful of plain numbers, fitted through the competition itsel
 has at most one partner, so candidates of one row or column divide its trust with each other and with having none.
 """
 
+from typing import Annotated
+
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field
 from scipy.special import expit
 
 from robustmat.config import Config
@@ -40,14 +42,6 @@ class Combination(Config):
     precision: tuple[tuple[float, float], ...] = ()  # least probability, and the share of right ones above it
     categories: dict[str, "Combination"] = Field(default_factory=dict)  # whose pairs are weighed otherwise
 
-    @field_validator("weights")
-    @classmethod
-    def _known(cls, weights: dict[str, float]) -> dict[str, float]:
-        known = {name for names in EVIDENCE_FEATURES.values() for name in names}
-        if not weights or not weights.keys() <= known:
-            raise ValueError(f"weights must be of some of {', '.join(sorted(known))}")
-        return weights
-
     def logits(self, features: dict[str, Array]) -> Array:
         """[A, B] from features [A, B] each."""
         first, *others = (weight * features[name] for name, weight in self.weights.items())
@@ -73,6 +67,18 @@ class Combination(Config):
     def of(self, category: str) -> "Combination":
         """The weights that pairs of a category are judged by."""
         return self.categories.get(category, self)
+
+
+def with_known_weights(combination: Combination) -> Combination:
+    """Refuses weights of numbers that nobody computes: a file may say anything."""
+    known = {name for names in EVIDENCE_FEATURES.values() for name in names}
+    for one in (combination, *combination.categories.values()):
+        if not one.weights or not one.weights.keys() <= known:
+            raise ValueError(f"weights must be of some of {', '.join(sorted(known))}")
+    return combination
+
+
+StoredCombination = Annotated[Combination, AfterValidator(with_known_weights)]
 
 
 def pairs_of(name: str, category: CategoryPair) -> NDArray[np.bool_]:

@@ -10,7 +10,7 @@ from robustmat.config import Config, Size, parse
 from robustmat.errors import WeightsError
 from robustmat.features.patches import PatchConfig
 from robustmat.files import read_json
-from robustmat.matching.combine import Combination
+from robustmat.matching.combine import StoredCombination
 from robustmat.matching.decision import Decision
 
 FILE = "export.json"
@@ -49,7 +49,7 @@ class Manifest(Config):
     parts: dict[str, Part]  # vertex, graph, and score_EVIDENCE for each kind of evidence
     int8: dict[str, Part] = Field(default_factory=dict)  # parts that also exist in eight bits
     decisions: dict[str, Decision]  # for each kind of evidence; the last is the default
-    combinations: dict[str, Combination] = Field(default_factory=dict)  # weights of all evidence, by its kind
+    combinations: dict[str, StoredCombination] = Field(default_factory=dict)  # weights of all evidence, by its kind
     solver_note: str = ""  # where the exported solver is not the checkpoint's own
     provenance: dict[str, Any] = Field(default_factory=dict)
 
