@@ -42,9 +42,9 @@ width = 16
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two drives, their data sets, a configuration: what the verbs below begin with."""
+    """Three drives, their data sets, a configuration: what the verbs below begin with."""
     folder = tmp_path_factory.mktemp("world")
-    for seed in "34":
+    for seed in "345":
         simulated = ["simulate", folder / f"drive{seed}", "--frames", "8", "--seed", seed, "--scale", "0.3"]
         run([*simulated, "--layout", "folder", "--spacing", "2"])
         named = ["--name", f"town{seed}", "--world", f"town{seed}"]
@@ -76,8 +76,23 @@ COMMANDS: dict[str, list[str]] = {
     "prepare": ["prepare", "folder", "{world}/drive3", "--copy-images", "--out", "{out}"],
     "train": ["train", "{world}/tiny.toml", "--data", "{world}/data3", "--val", "{world}/data4", "--out", "{out}"],
     "reproduce": [
-        *("reproduce", "main", "--data", "{world}/data3", "--test", "{world}/data4", "--steps", "2", "--seeds", "1"),
-        *("--methods", "hardnet", "--perturb", "clean", "--frame-pairs", "4", "--threads", "1", "--out", "{out}"),
+        *("reproduce", "main", "--data", "{world}/data3", "--val", "{world}/data5", "--test", "{world}/data4"),
+        *(
+            "--steps",
+            "2",
+            "--seeds",
+            "1",
+            "--methods",
+            "hardnet",
+            "--perturb",
+            "clean",
+            "--frame-pairs",
+            "4",
+            "--threads",
+            "1",
+            "--out",
+            "{out}",
+        ),
     ],
     "export": ["export", "onnx", "--frames", "1", "--out", "{out}"],
 }
