@@ -199,7 +199,7 @@ def test_other_data_counts_as_one_drive_and_test_worlds_are_never_fitted_on(worl
     matcher = evidence_matcher(network_matcher(untrained(), "placement"))
     first, *others = worlds
     experiment = table.Experiment(matcher, [first], others, others[:1], conditions=("clean",), frame_pairs=6)
-    cases = experiment.cases()
+    cases = experiment.cases
     weight: dict[bool, float] = {True: 0.0, False: 0.0}
     for case, weighted in zip(cases, weigh(cases), strict=True):
         if case.related:

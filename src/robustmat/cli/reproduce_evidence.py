@@ -48,18 +48,17 @@ def write_diffusion(data: list[Path], out: Path, name: str, perturb: str | None,
     from robustmat.dataset.store import open_dataset
     from robustmat.files import write_json
     from robustmat.fitting.diffusion import FITTED, associate, diffusion_loss, fit_diffusion
-    from robustmat.fitting.evidence import evidence_matcher
+    from robustmat.fitting.evidence import by_world, evidence_matcher
     from robustmat.matching.diffusion import DiffusionConfig
 
     console, progress = make_console(), progress_bars(make_console(stderr=True))
     opened = [open_dataset(path) for path in data]
     checkpoint = load_checkpoint(name)
     matcher = evidence_matcher(network_matcher(checkpoint, checkpoint.network.evidence[-1]))
-    worlds = {dataset.world: [one for one in opened if one.world == dataset.world] for dataset in opened}
     graphs = [
         graph
         for condition in (perturb or "clean,paper:16").split(",")
-        for group in worlds.values()
+        for group in by_world(opened).values()
         for graph in associate(matcher, group, condition, frame_pairs=frame_pairs, progress=progress)
     ]
     shipped = DiffusionConfig()

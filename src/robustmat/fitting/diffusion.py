@@ -12,16 +12,16 @@ from scipy.optimize import minimize
 
 from robustmat.dataset.pairs import draw_frame_pairs, draw_unrelated_pairs
 from robustmat.dataset.store import LandmarkDataset
-from robustmat.dataset.truth import UNKNOWN, Indices, label_candidates, read_truth
+from robustmat.dataset.truth import Indices, read_truth
 from robustmat.evaluation.scoring import embed_frames, views_of
 from robustmat.fitting.combination import Case, gather
-from robustmat.fitting.evidence import UNRELATED_SHARE
+from robustmat.fitting.evidence import UNRELATED_SHARE, answers
 from robustmat.matching.combine import LOGIT_RANGE
 from robustmat.matching.combined import CombinedMatcher, candidates, whole_frame
 from robustmat.matching.diffusion import DiffusionConfig, association, settle
 from robustmat.perturb import parse
 from robustmat.progress import Progress, silent
-from robustmat.types import UNMATCHED, Array
+from robustmat.types import Array
 
 FITTED = ("pixels", "offset", "own", "coupling", "most")
 MOST_TRIES = 120
@@ -56,15 +56,12 @@ def associate(
     found = []
     for pairs, related in drawn:
         for (a, b), (first, second) in zip(views_of(pairs, chosen, "both"), pairs, strict=True):
-            known = [truth.frames[first], truth.frames[second]]
             graph = candidates(whole_frame(memory[a]), whole_frame(memory[b]), matcher.motions)
             if not len(graph[0]):
                 continue
             logits = matcher.inner.logits(memory[a], memory[b], "frames")
-            allowed = known[0].category[:, None] == known[1].category
-            label = label_candidates(*known) if related else np.full(allowed.shape, UNMATCHED)
-            known_a, known_b = ((frame.identity != UNKNOWN) | (not related) for frame in known)
-            case = Case({}, label, allowed, known_a, known_b, 1.0 if related else UNRELATED_SHARE)
+            case = answers(truth.frames[first], truth.frames[second], related)
+            case = replace(case, weight=1.0 if related else UNRELATED_SHARE)
             i, j = graph[0].T
             found.append(Associated(graph[0], logits[i, j], *association(*graph, matcher.motions), case))
     return found

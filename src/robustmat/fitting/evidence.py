@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from robustmat.dataset.pairs import draw_frame_pairs, draw_unrelated_pairs
 from robustmat.dataset.store import LandmarkDataset
-from robustmat.dataset.truth import UNKNOWN, Indices, Truth, label_candidates, read_truth
+from robustmat.dataset.truth import UNKNOWN, FrameTruth, Indices, Truth, label_candidates, read_truth
 from robustmat.evaluation.scoring import Memory, embed_frames, views_of
 from robustmat.files import replacing
 from robustmat.fitting.combination import Case, fit_combination
@@ -65,6 +65,14 @@ def evidence_matcher(inner: LogitMatcher) -> CombinedMatcher:
     return CombinedMatcher(inner, {"scene": BLANK}, "scene")
 
 
+def by_world(datasets: Sequence[LandmarkDataset]) -> dict[str, list[LandmarkDataset]]:
+    """The data sets of each world, in their order."""
+    groups: dict[str, list[LandmarkDataset]] = {}
+    for dataset in datasets:
+        groups.setdefault(dataset.world, []).append(dataset)
+    return groups
+
+
 def collect_cases(
     matcher: CombinedMatcher,
     datasets: Sequence[LandmarkDataset],
@@ -83,13 +91,12 @@ def collect_cases(
 
     Data sets of one world are judged together, so that drives of several days give pairs across days.
     """
-    worlds = list(dict.fromkeys(dataset.world for dataset in datasets))
-    groups = {world: [dataset for dataset in datasets if dataset.world == world] for world in worlds}
+    groups = list(by_world(datasets).values())
     cases: list[FramePairCase] = []
-    jobs = [(groups[world], frame_pairs, True) for world in worlds]
-    jobs += [(groups[world], unrelated, False) for world in worlds]
-    if len(worlds) > 1:
-        jobs.append((list(datasets), unrelated * len(worlds) // 2, False))
+    jobs = [(group, frame_pairs, True) for group in groups]
+    jobs += [(group, unrelated, False) for group in groups]
+    if len(groups) > 1:
+        jobs.append((list(datasets), unrelated * len(groups) // 2, False))
     for group, count, related in jobs:
         cases += _kept(matcher, group, parse(perturbation), count, related, seed, cache, progress)
     return cases
@@ -179,6 +186,14 @@ def read_cases(path: Path) -> list[FramePairCase]:
     return cases
 
 
+def answers(first: FrameTruth, second: FrameTruth, related: bool) -> Case:
+    """What is known of a frame pair, without any features; in frames that share nothing no landmark has a partner."""
+    allowed = first.category[:, None] == second.category
+    label = label_candidates(first, second) if related else np.full(allowed.shape, UNMATCHED)
+    known_a, known_b = ((frame.identity != UNKNOWN) | (not related) for frame in (first, second))
+    return Case({}, label, allowed, known_a, known_b)
+
+
 def _kept(
     matcher: CombinedMatcher,
     datasets: Sequence[LandmarkDataset],
@@ -229,12 +244,8 @@ def _case(
 ) -> FramePairCase:
     first, second = truth.frames[pair[0]], truth.frames[pair[1]]
     a, b = memory[views[0]], memory[views[1]]
-    features, _ = matcher.features(a, b)
-    allowed = first.category[:, None] == second.category
-    label = label_candidates(first, second) if related else np.full(allowed.shape, UNMATCHED)
-    known_a, known_b = ((frame.identity != UNKNOWN) | (not related) for frame in (first, second))
     distance = float(np.linalg.norm(first.centre - second.centre)) if related else np.inf
-    case = Case(features, label, allowed, known_a, known_b)
+    case = replace(answers(first, second, related), features=matcher.features(a, b)[0])
     votes = keypoint_votes(*matcher.views(a, b))
     worlds, identities = (first.world, second.world), (first.identity, second.identity)
     category = first.category, second.category

@@ -127,10 +127,13 @@ def judge_by_motions(
     motion: MotionPrior | None = None,
 ) -> SceneEvidence:
     """Numbers about all pairs of landmarks, by the motion that keypoints and landmarks support together."""
-    pose = (
-        poses[0] if len(poses) == 1 else max(poses, key=lambda one: one.support + _landmarks(a, b, one, logits, motion))
-    )
-    geometry = (carried(a, b, pose).best() + np.swapaxes(carried(b, a, inverse(pose)).best(), 1, 2)) / 2  # [4, A, B]
+    moved_by = [(pose, carried(a, b, pose), carried(b, a, inverse(pose))) for pose in poses]
+    pose, there, back = moved_by[0]
+    if len(moved_by) > 1:
+        pose, there, back = max(
+            moved_by, key=lambda one: one[0].support + _landmarks(a, b, one[1], one[2], logits, motion)
+        )
+    geometry = (there.best() + np.swapaxes(back.best(), 1, 2)) / 2  # [4, A, B]
     places_a, places_b = _places(a, b, matches)
     parted = parted_matches(a, b, places_a[pose.inliers], places_b[pose.inliers])
     features = np.stack([*geometry, parted, guided_share(a, b, pose)], axis=-1)
@@ -139,15 +142,12 @@ def judge_by_motions(
 
 
 def _landmarks(
-    a: SceneView, b: SceneView, pose: RelativePose, logits: Array | None, motion: MotionPrior | None
+    a: SceneView, b: SceneView, there: Carried, back: Carried, logits: Array | None, motion: MotionPrior | None
 ) -> float:
     """How much the landmarks support a motion, at the length that suits them best: log likelihood ratio."""
     base = np.zeros((len(a.boxes), len(b.boxes))) if logits is None else logits
-    there, back = (
-        scale_likelihood(a, carried(a, b, pose)),
-        np.swapaxes(scale_likelihood(b, carried(b, a, inverse(pose))), 0, 1),
-    )
-    agreed = _agreed(base, a.category[:, None] == b.category, (there + back) / 2 + LENGTH_OFFSET)
+    length = (scale_likelihood(a, there) + np.swapaxes(scale_likelihood(b, back), 0, 1)) / 2 + LENGTH_OFFSET
+    agreed = _agreed(base, a.category[:, None] == b.category, length)
     return LANDMARK_SUPPORT * float((agreed + log_lengths(motion)).max(initial=0.0))
 
 

@@ -8,13 +8,14 @@ two looks, say, are matched by weights that are fitted on all drives.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from robustmat.checkpoints.store import Checkpoint, save_checkpoint
 from robustmat.dataset.store import LandmarkDataset
 from robustmat.errors import DataError
-from robustmat.fitting.evidence import KINDS, FramePairCase, collect_cases, fit_combinations
+from robustmat.fitting.evidence import KINDS, FramePairCase, by_world, collect_cases, fit_combinations
 from robustmat.matching.combined import CombinedMatcher
 from robustmat.progress import Progress, silent
 from robustmat.tables.returned import match_cases, measure_drive
@@ -41,15 +42,16 @@ class Experiment:
 
     @property
     def worlds(self) -> list[str]:
-        found = worlds_of(self.drives)
+        found = list(by_world(self.drives))
         if len(found) < 2:
             raise DataError(f"leaving one drive out needs drives of at least two worlds, found {', '.join(found)}")
         return found
 
+    @cached_property
     def cases(self) -> list[FramePairCase]:
         """All that may be fitted on; the other data together has as many frame pairs, and counts as much, as a
         drive."""
-        count = max(len(worlds_of(self.also)), 1)
+        count = max(len(by_world(self.also)), 1)
         others = self.collect(self.also, max(1, self.frame_pairs // count), UNRELATED // count)
         return self.collect(self.drives, self.frame_pairs, UNRELATED) + [
             replace(case, share=1 / count) for case in others
@@ -71,13 +73,9 @@ class Experiment:
         ]
 
 
-def worlds_of(datasets: Sequence[LandmarkDataset]) -> list[str]:
-    return list(dict.fromkeys(dataset.world for dataset in datasets))
-
-
 def leave_one_out(experiment: Experiment) -> dict[str, Any]:
     """condition -> row -> world -> numbers; rows are the kinds of evidence and the keypoints."""
-    worlds, cases = experiment.worlds, experiment.cases()
+    worlds, cases = experiment.worlds, experiment.cases
     report: dict[str, Any] = {}
     for world in experiment.progress(worlds, "leaving one drive out"):
         fitted = fit_combinations([case for case in cases if world not in case.worlds])
@@ -93,7 +91,7 @@ def measure_tests(experiment: Experiment) -> dict[str, Any]:
     """condition -> row -> within one drive, between two -> numbers over all test worlds; fitted on all the rest."""
     if not experiment.tests:
         return {}
-    fitted, cases = fit_combinations(experiment.cases()), experiment.test_cases()
+    fitted, cases = fit_combinations(experiment.cases), experiment.test_cases()
     report: dict[str, Any] = {}
     for condition in experiment.conditions:
         for row in (*KINDS, KEYPOINTS):
@@ -114,5 +112,5 @@ def fit_checkpoint(checkpoint: Checkpoint, experiment: Experiment, folder: Path)
     seen = {dataset.name for dataset in (*experiment.drives, *experiment.also)}
     drives = tuple(sorted({*checkpoint.provenance.validation_drives, *seen}))
     provenance = checkpoint.provenance.model_copy(update={"validation_drives": drives})
-    combinations = fit_combinations(experiment.cases())
+    combinations = fit_combinations(experiment.cases)
     return save_checkpoint(folder, replace(checkpoint, combinations=combinations, provenance=provenance))

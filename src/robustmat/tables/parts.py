@@ -30,7 +30,7 @@ from robustmat.tables.leave_one_out import Experiment
 from robustmat.tables.leave_one_out_page import row
 from robustmat.tables.marginal import MarginalConfig, marginal
 from robustmat.tables.returned import Returned, draw_all, f1_over, match_cases
-from robustmat.types import MATCHED, Array, Frame
+from robustmat.types import Array, Frame
 
 KINDS = ("placement", "scene")
 NOTHING = -100.0  # a weight that is learned as a power, switched off
@@ -155,7 +155,7 @@ def _of_part(frame: EmbeddedFrame, part: str) -> EmbeddedFrame:
 
 def dissect(experiment: Experiment) -> dict[str, Any]:
     """row -> kind of evidence -> condition -> F1, its difference to everything and that one's interval."""
-    worlds, cases = experiment.worlds, experiment.cases()
+    worlds, cases = experiment.worlds, experiment.cases
     found: dict[tuple[str, str, str, str], Returned] = {}
     for world in experiment.progress(worlds, "leaving one drive out"):
         others = [case for case in cases if world not in case.worlds]
@@ -175,18 +175,12 @@ def dissect(experiment: Experiment) -> dict[str, Any]:
             for condition in experiment.conditions:
                 over = [f1_over(draws[world], found[name, kind, condition, world]) for world in worlds]
                 before = [f1_over(draws[world], found[whole, kind, condition, world]) for world in worlds]
-                f1 = [_f1(found[name, kind, condition, world]) for world in worlds]
-                gap = np.mean(f1) - np.mean([_f1(found[whole, kind, condition, world]) for world in worlds])
+                f1 = [found[name, kind, condition, world].f1 for world in worlds]
+                gap = np.mean(f1) - np.mean([found[whole, kind, condition, world].f1 for world in worlds])
                 span = percentile_interval(np.mean(over, axis=0) - np.mean(before, axis=0))
                 numbers = {"f1": float(np.mean(f1)), "difference": float(gap), "interval": list(span)}
                 report.setdefault(name, {}).setdefault(kind, {})[condition] = numbers
     return report
-
-
-def _f1(found: Returned) -> float:
-    said = found.said
-    right = int(np.sum(found.label[said] == MATCHED))
-    return 2 * right / max(int(said.sum()) + len(found.possible_distance), 1)
 
 
 def write_parts(folder: Path, report: Mapping[str, Any], conditions: Sequence[str], command: str) -> Path:

@@ -42,6 +42,10 @@ class Returned:
         """Which of them a user would see, of those that can be judged: [M]."""
         return np.isin(self.label, (MATCHED, UNMATCHED)) & (self.probability >= LEAST_PROBABILITY)
 
+    @property
+    def f1(self) -> float:
+        return _shares(self.said, self.label == MATCHED, len(self.possible_distance))["f1"]
+
 
 def match_cases(cases: Sequence[FramePairCase], combination: Combination | None) -> Returned:
     """Match frame pairs by a combination of evidence, or by keypoint votes alone."""
