@@ -16,6 +16,9 @@ from models_for_tests import untrained
 from robustmat.checkpoints.store import load_checkpoint, read_header, save_checkpoint, shipped_checkpoints
 from robustmat.config import parse
 from robustmat.dataset.store import open_dataset, read_points, write_dataset, write_points
+from robustmat.denoising.registry import SHIPPED as DENOISERS
+from robustmat.denoising.runtime import SgnDenoiser
+from robustmat.denoising.weights import load_network as load_denoising_network
 from robustmat.detection.config import read_training_config
 from robustmat.detection.regions import ExtractionConfig
 from robustmat.detection.registry import SHIPPED
@@ -41,6 +44,7 @@ from robustmat.sources.boxes import read_boxes
 from robustmat.sources.images import image_size, read_image, read_semantics
 from robustmat.sources.motion import read_motion
 from robustmat.training.config import load_training_config
+from robustmat.training.denoising import load_denoiser_config
 from robustmat.types import Frame, Landmark
 from robustmat.web.problems import HttpError
 from robustmat.web.settings import Settings
@@ -153,6 +157,7 @@ num_neighbors = 3
 graph_loss_weight = 0.5
 """
 DETECTOR = 'name = "d"\nsteps = 3\ncrop = [64, 64]\n[[sources]]\npath = "a"\nshare = 2.0\nscale = [0.5, 2.0]\n'
+DENOISER = 'method = "sgn"\nsteps = 3\nperturbations = ["awgn:16"]\n[model]\nwidths = [4, 4]\nblocks = [1, 1]\n'
 
 
 def write_map(place: Path) -> None:
@@ -251,9 +256,14 @@ TARGETS: dict[str, Target] = {
     "headers of checkpoint and export": Target(copy_headers, read_headers),
     "training configuration": text("a.toml", CONFIGURATION, load_training_config),
     "detector configuration": text("d.toml", DETECTOR, read_training_config),
+    "denoiser configuration": text("s.toml", DENOISER, lambda path: load_denoiser_config(path, {})),
     "detector": Target(
         lambda place: shutil.copy(SHIPPED / "street-detector" / "model.json", place),
         lambda place: parse(ExtractionConfig, read_description(place).get("extraction", {}), "model.json"),
+    ),
+    "denoiser": Target(
+        lambda place: shutil.copytree(DENOISERS / "sgn", place, dirs_exist_ok=True),
+        lambda place: (SgnDenoiser(place), load_denoising_network(place)),
     ),
     "embedded frame": Target(
         lambda place: EmbeddedFrame(MARKS, {"vertex": np.ones((2, 8))}, "x", "one").save(place / "a.safetensors"),

@@ -1,6 +1,8 @@
 """Denoising: frames become cleaner, keep their shape, and every matcher and verb can be shown them."""
 
 import json
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import cv2
@@ -18,7 +20,7 @@ from robustmat.denoising.network import Sgn, SgnConfig
 from robustmat.denoising.registry import DEFAULT_DENOISER, DENOISERS, SHIPPED, load_denoiser
 from robustmat.denoising.runtime import SgnDenoiser
 from robustmat.denoising.weights import load_network
-from robustmat.errors import ConfigError, InputError, WeightsError
+from robustmat.errors import ConfigError, InputError, RobustMatError, WeightsError
 from robustmat.perturb import parse, perturb_image, psnr
 from robustmat.pipeline import read_frame
 from robustmat.simulation import build_town, drive_town
@@ -249,6 +251,47 @@ def test_a_denoiser_trains_in_the_common_loop_and_a_killed_run_resumes_to_the_sa
     assert load_denoiser(tmp_path / "cut").denoise(street()).shape == street().shape  # a run stands for its best
     assert load_network(best).config.widths == (4, 4)
     assert json.loads((best / "model.json").read_text())["provenance"]["drives"] == ["towns"]
+
+
+def damaged(tmp_path: Path, name: str, change: Callable[[bytes], bytes]) -> Path:
+    """A copy of the shipped denoiser with one file changed."""
+    folder = Path(shutil.copytree(SHIPPED / "sgn", tmp_path / "sgn"))
+    (folder / name).write_bytes(change((folder / name).read_bytes()))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("model.onnx", lambda content: content[:-100], "is broken or belongs to other weights"),
+        ("model.onnx", lambda _: b"", "is broken or belongs to other weights"),
+        ("model.json", lambda content: content.replace(b'"cell": 8', b'"cell": 0'), "cell"),
+        ("model.json", lambda content: content.replace(b'"cell": 8', b'"cell": 99999999'), "cell"),
+        ("model.json", lambda content: content.replace(b'"onnx_sha256": "3', b'"onnx_sha256": "4'), "is broken or"),
+    ],
+)
+def test_a_damaged_denoiser_is_refused_in_one_line(
+    tmp_path: Path, name: str, change: Callable[[bytes], bytes], message: str
+) -> None:
+    with pytest.raises(RobustMatError, match=message) as refused:
+        load_denoiser(damaged(tmp_path, name, change))
+    assert str(refused.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("model.safetensors", lambda content: content[: len(content) // 2], "cannot be read"),
+        ("model.safetensors", lambda content: content[:-1] + b"\x7f", "is not what model.json was written with"),
+        ("model.json", lambda content: content.replace(b"64\n", b"9999999996\n"), "widths"),
+        ("model.json", lambda content: content.replace(b"64\n", b"68\n"), "has shape"),
+    ],
+)
+def test_weights_of_a_denoiser_are_compared_before_a_network_is_made(
+    tmp_path: Path, name: str, change: Callable[[bytes], bytes], message: str
+) -> None:
+    with pytest.raises(RobustMatError, match=message):
+        load_network(damaged(tmp_path, name, change))
 
 
 def test_a_denoisers_configuration_refuses_what_it_does_not_know(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ ROWS = [
     {"perturb"},
     {"sources"},
     {"geometry"},
-    {"config", "drawing", "onnx_session"},
+    {"config", "drawing", "onnx_session", "onnx_trace"},
     {"types", "progress"},
     {"folders"},
     {"files"},

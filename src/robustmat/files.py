@@ -6,6 +6,7 @@ folder in the way or a name that is too long is an `OutputError`. All JSON and T
 """
 
 import errno
+import hashlib
 import json
 import math
 import os
@@ -109,6 +110,12 @@ def write_text(path: Path | str, text: str) -> None:
 
 def write_json(path: Path | str, value: Any) -> None:
     write_text(path, json.dumps(value, indent=2, allow_nan=False) + "\n")
+
+
+def hash_of(path: Path | str) -> str:
+    """The SHA-256 of a file's content."""
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_text(path: Path | str, what: str, error: type[RobustMatError] = DataError) -> str:

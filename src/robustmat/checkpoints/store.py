@@ -17,16 +17,17 @@ from pydantic import Field
 
 from robustmat.config import Config, nearest, parse
 from robustmat.errors import TermsWarning, WeightsError
-from robustmat.files import make_folder, read_json, replacing, write_json
+from robustmat.files import hash_of, make_folder, read_json, replacing, write_json
 from robustmat.matching.combine import Combination, StoredCombination
 from robustmat.matching.decision import Decision
 from robustmat.matching.steps import StepConfig
 from robustmat.methods import find_method, method_names
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from torch import nn
 
-    from robustmat.methods import Method
     from robustmat.models.network import Network
 
 FORMAT = "robustmat-checkpoint"
@@ -89,7 +90,7 @@ def save_checkpoint(folder: Path | str, checkpoint: Checkpoint) -> Path:
         provenance=checkpoint.provenance,
     )
     save_tensors(checkpoint.network, folder / WEIGHTS)
-    header = header.model_copy(update={"weights_sha256": _hash_of(folder / WEIGHTS)})
+    header = header.model_copy(update={"weights_sha256": hash_of(folder / WEIGHTS)})
     write_json(folder / "model.json", json.loads(header.model_dump_json()))
     return folder
 
@@ -151,14 +152,16 @@ def load_checkpoint(name: str | Path) -> Checkpoint:
     header = read_header(folder)
     method = find_method(header.method)
     config = parse(method.learning.config, header.model, f"{folder / 'model.json'}: model")
-    check_shapes(folder / WEIGHTS, shapes_of(method, config))  # a small file must not make a large network
+    check_shapes(
+        folder / WEIGHTS, shapes_of(lambda: method.make_network(config))
+    )  # a small file must not make a large network
     network = method.make_network(config)
     missing = set(network.evidence) - set(header.decisions)
     if missing:
         raise WeightsError(
             f"{folder / 'model.json'} lacks a decision for evidence {', '.join(sorted(missing))}: train again"
         )
-    if header.weights_sha256 and header.weights_sha256 != _hash_of(folder / WEIGHTS):
+    if header.weights_sha256 and header.weights_sha256 != hash_of(folder / WEIGHTS):
         raise WeightsError(
             f"{folder / WEIGHTS} is not what {folder / 'model.json'} was written with: copy both again, or go on with "
             "the training (--resume)"
@@ -180,12 +183,7 @@ def load_checkpoint(name: str | Path) -> Checkpoint:
 def fingerprint_of(header: CheckpointHeader, weights: Path) -> str:
     """Names what makes embeddings: method, configuration and weights, but not thresholds."""
     config = json.dumps([header.method, header.model], sort_keys=True).encode()
-    return hashlib.sha256(config + bytes.fromhex(_hash_of(weights))).hexdigest()[:16]
-
-
-def _hash_of(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return hashlib.sha256(config + bytes.fromhex(hash_of(weights))).hexdigest()[:16]
 
 
 def read_scores(folder: Path) -> dict[str, float]:
@@ -197,12 +195,12 @@ def read_scores(folder: Path) -> dict[str, float]:
 Shapes = dict[str, tuple[tuple[int, ...], str]]  # by name: shape, and the kind of numbers as safetensors calls it
 
 
-def shapes_of(method: "Method", config: Config) -> Shapes:
-    """The weights that a configuration asks for, without making them."""
+def shapes_of(make: "Callable[[], nn.Module]") -> Shapes:
+    """The weights of the network that `make` would give, without making them."""
     import torch
 
     with torch.device("meta"):
-        network = method.make_network(config)
+        network = make()
     return {
         name: (tuple(value.shape), "F32" if value.is_floating_point() else "I64")
         for name, value in network.state_dict().items()

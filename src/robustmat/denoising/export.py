@@ -1,6 +1,5 @@
 """The trained network as `model.onnx`, and the check that both compute the same."""
 
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -9,11 +8,11 @@ from torch import Tensor, nn
 
 from robustmat.denoising.network import Sgn
 from robustmat.denoising.runtime import SgnDenoiser
-from robustmat.denoising.weights import EXPORTED, load_network
+from robustmat.denoising.weights import EXPORTED, load_network, read_header
 from robustmat.errors import WeightsError
-from robustmat.files import replacing
+from robustmat.files import hash_of, replacing, write_json
+from robustmat.onnx_trace import write_graph
 
-OPSET = 18
 TOLERANCE = 0.05  # grey levels
 
 
@@ -32,22 +31,13 @@ class _Deployed(nn.Module):
 def write_onnx(folder: Path) -> Path:
     """Write FOLDER/model.onnx from FOLDER/model.safetensors; one that computes anything else is refused."""
     network = load_network(folder)
-    deployed = _Deployed(network).eval()
     cell = network.config.cell
     example = torch.zeros((1, 4 * cell, 6 * cell, 3), dtype=torch.uint8)
     axes = {name: {1: "height", 2: "width"} for name in ("image", "denoised")}
-    with replacing(folder / EXPORTED) as temporary, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the exporter's word about its successor
-        torch.onnx.export(
-            deployed,
-            (example,),
-            temporary,
-            input_names=["image"],
-            output_names=["denoised"],
-            dynamic_axes=axes,
-            opset_version=OPSET,
-            dynamo=False,
-        )
+    with replacing(folder / EXPORTED) as temporary:
+        write_graph(_Deployed(network), temporary, {"image": example}, ["denoised"], axes)
+    header = read_header(folder).model_copy(update={"onnx_sha256": hash_of(folder / EXPORTED)})
+    write_json(folder / "model.json", header.model_dump(mode="json"))
     difference = largest_difference(folder)
     if not difference <= TOLERANCE:
         (folder / EXPORTED).unlink()

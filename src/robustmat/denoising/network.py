@@ -8,10 +8,10 @@ Kept from the paper: pixel shuffling in both directions, the top-down guidance, 
 and depth, so that a core denoises a KITTI frame in well under a second and the weights travel with the package.
 """
 
-from typing import Self
+from typing import Annotated, Self
 
 import torch
-from pydantic import Field, PositiveInt, model_validator
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -20,11 +20,15 @@ from robustmat.config import Config
 MIDDLE, SCALE = 127.5, 127.5  # grey levels; what is subtracted and divided by
 
 
+Width = Annotated[int, Field(ge=1, le=1024)]
+Depth = Annotated[int, Field(ge=1, le=16)]
+
+
 class SgnConfig(Config):
     """Channels of each scale, from the full image down: each but the first a multiple of four, as it is shuffled up."""
 
-    widths: tuple[PositiveInt, ...] = Field(default=(8, 24, 48, 64), min_length=2, max_length=5)
-    blocks: tuple[PositiveInt, ...] = (1, 1, 1, 2)  # residual blocks of each scale
+    widths: tuple[Width, ...] = Field(default=(8, 24, 48, 64), min_length=2, max_length=5)
+    blocks: tuple[Depth, ...] = (1, 1, 1, 2)  # residual blocks of each scale
 
     @property
     def cell(self) -> int:

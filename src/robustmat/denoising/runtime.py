@@ -7,8 +7,9 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from robustmat.denoising.weights import EXPORTED, WEIGHTS, read_header
+from robustmat.denoising.weights import ADVICE, EXPORTED, read_header
 from robustmat.errors import InputError, WeightsError
+from robustmat.onnx_session import open_session, run_session
 from robustmat.types import Image
 
 STRIP_PIXELS = 1_300_000  # a larger image goes through in strips, so that memory stays flat
@@ -22,16 +23,17 @@ class SgnDenoiser:
     """
 
     def __init__(self, folder: Path | str, *, strip_pixels: int = STRIP_PIXELS) -> None:
-        import onnxruntime
-
         self.folder, self.strip_pixels = Path(folder), strip_pixels
         header = read_header(self.folder)
         self.name, self.cell, self.reach = header.method, header.cell, header.reach
         path = self.folder / EXPORTED
         if not path.is_file():
             raise WeightsError(f"{self.folder} has no {EXPORTED}: its training was not finished (--resume)")
-        self.fingerprint = f"{self.name}-{hashlib.sha256((self.folder / WEIGHTS).read_bytes()).hexdigest()[:12]}"
-        self._session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+        content = path.read_bytes()
+        if header.onnx_sha256 != hashlib.sha256(content).hexdigest():
+            raise WeightsError(f"{path} is broken or belongs to other weights: {ADVICE}")
+        self.fingerprint = f"{self.name}-{header.weights_sha256[:12]}"
+        self._session = open_session(content, str(path))
 
     def denoise(self, image: Image) -> Image:
         if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8 or image.size == 0:
@@ -55,6 +57,6 @@ class SgnDenoiser:
         for top in range(0, height, rows):
             first, last = max(0, top - margin), min(height, top + rows + margin)
             shown = np.ascontiguousarray(image[first:last])
-            found = self._session.run(None, {"image": shown[None]})[0][0]
+            found = run_session(self._session, str(self.folder / EXPORTED), {"image": shown[None]})[0][0]
             parts.append(found[top - first : top - first + rows])
         return np.concatenate(parts)

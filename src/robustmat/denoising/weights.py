@@ -5,16 +5,17 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from robustmat.checkpoints.store import Provenance, load_tensors, save_tensors
+from robustmat.checkpoints.store import Provenance, check_shapes, load_tensors, save_tensors, shapes_of
 from robustmat.config import Config, parse
 from robustmat.errors import WeightsError
-from robustmat.files import read_json, write_json
+from robustmat.files import hash_of, make_folder, read_json, write_json
 
 if TYPE_CHECKING:
     from robustmat.denoising.network import Sgn
 
 FORMAT, VERSION = "robustmat-denoiser", 1
 WEIGHTS, EXPORTED = "model.safetensors", "model.onnx"
+ADVICE = "copy the folder again, or go on with its training (--resume)"
 
 
 class DenoiserHeader(Config):
@@ -24,20 +25,25 @@ class DenoiserHeader(Config):
     version: int = VERSION
     method: str = "sgn"
     model: dict[str, Any]
-    cell: int  # pixels; height and width of what the network is shown are multiples of it
-    reach: int  # pixels beyond which nothing counts for a pixel
+    cell: int = Field(ge=1, le=64)  # pixels; height and width of what the network is shown are multiples of it
+    reach: int = Field(ge=0, le=4096)  # pixels beyond which nothing counts for a pixel
     provenance: Provenance = Field(default_factory=Provenance)
+    weights_sha256: str = ""  # of the files beside it: parts of two trainings must not meet
+    onnx_sha256: str = ""
 
 
 def save_denoiser(folder: Path | str, network: "Sgn", provenance: Provenance) -> Path:
     """Write weights, then the header that makes the folder a checkpoint."""
     folder = Path(folder)
     config = network.config
+    save_tensors(network, make_folder(folder) / WEIGHTS)
     header = DenoiserHeader(
-        model=config.model_dump(mode="json"), cell=config.cell, reach=config.reach, provenance=provenance
+        model=config.model_dump(mode="json"),
+        cell=config.cell,
+        reach=config.reach,
+        provenance=provenance,
+        weights_sha256=hash_of(folder / WEIGHTS),
     )
-    folder.mkdir(parents=True, exist_ok=True)
-    save_tensors(network, folder / WEIGHTS)
     write_json(folder / "model.json", header.model_dump(mode="json"))
     return folder
 
@@ -63,6 +69,10 @@ def load_network(folder: Path) -> "Sgn":
     from robustmat.denoising.network import Sgn, SgnConfig
 
     header = read_header(folder)
-    network = Sgn(parse(SgnConfig, header.model, f"{folder / 'model.json'}: model"))
+    config = parse(SgnConfig, header.model, f"{folder / 'model.json'}: model")
+    check_shapes(folder / WEIGHTS, shapes_of(lambda: Sgn(config)))
+    if header.weights_sha256 != hash_of(folder / WEIGHTS):
+        raise WeightsError(f"{folder / WEIGHTS} is not what model.json was written with: {ADVICE}")
+    network = Sgn(config)
     load_tensors(network, folder / WEIGHTS)
     return network.eval()

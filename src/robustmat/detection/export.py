@@ -1,7 +1,5 @@
 """The trained network as `model.onnx`, and the check that both compute the same."""
 
-import hashlib
-import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,10 +14,10 @@ from robustmat.detection.regions import extract_landmarks
 from robustmat.detection.runtime import CELL, DenseLandmarkDetector
 from robustmat.detection.weights import load_network, read_description, read_network
 from robustmat.errors import WeightsError
-from robustmat.files import replacing, write_json
+from robustmat.files import hash_of, replacing, write_json
+from robustmat.onnx_trace import write_graph
 from robustmat.types import Frame, Image
 
-OPSET = 18
 TOLERANCE = 1e-3  # of a probability
 
 
@@ -50,23 +48,12 @@ class DetectorParity:
 def write_onnx(folder: Path | str) -> Path:
     """Write FOLDER/model.onnx from FOLDER/model.safetensors."""
     folder = Path(folder)
-    deployed = _Deployed(_network(folder)).eval()
     image = torch.zeros((1, 2 * CELL, 3 * CELL, 3), dtype=torch.uint8)
     axes = {"image": {1: "height", 2: "width"}, "probabilities": {2: "half_height", 3: "half_width"}}
-    with replacing(folder / "model.onnx") as temporary, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the exporter's word about its successor
-        torch.onnx.export(
-            deployed,
-            (image,),
-            temporary,
-            input_names=["image"],
-            output_names=["probabilities"],
-            dynamic_axes=axes,
-            opset_version=OPSET,
-            dynamo=False,
-        )
+    with replacing(folder / "model.onnx") as temporary:
+        write_graph(_Deployed(_network(folder)), temporary, {"image": image}, ["probabilities"], axes)
     described = read_description(folder)
-    described["onnx_sha256"] = hashlib.sha256((folder / "model.onnx").read_bytes()).hexdigest()
+    described["onnx_sha256"] = hash_of(folder / "model.onnx")
     write_json(folder / "model.json", described)
     return folder / "model.onnx"
 

@@ -2,14 +2,12 @@
 
 import json
 import shutil
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from robustmat.checkpoints.load import network_matcher
 from robustmat.checkpoints.store import Checkpoint
@@ -21,15 +19,14 @@ from robustmat.export.parts import Exportable, check_fixed_steps, exportables, w
 from robustmat.export.quantize import quantize_vertex
 from robustmat.features.neighborhoods import neighborhoods
 from robustmat.features.patches import cut_patches
-from robustmat.files import make_folder, write_json
+from robustmat.files import hash_of, make_folder, write_json
 from robustmat.folders import locked, replacing_folder
-from robustmat.matching.manifest import FILE, Manifest, Part, hash_of
+from robustmat.matching.manifest import FILE, Manifest, Part
 from robustmat.matching.matcher import Matcher
 from robustmat.matching.onnx import OnnxMatcher
 from robustmat.models.robustmat import RobustMat
+from robustmat.onnx_trace import write_graph
 from robustmat.types import Frame
-
-OPSET = 18
 
 
 @dataclass(frozen=True)
@@ -157,19 +154,7 @@ def trace(part: Exportable, path: Path) -> None:
 
     open_axes = {name: {0: axis} for name, axis in part.open_axes.items()}
     open_axes |= {name: dict(enumerate(part.output_axes)) for name in part.outputs}
-    with warnings.catch_warnings(), torch.no_grad():
-        # Tracing warns where Python looks at a count, and about its own age; the parity check judges the outcome.
-        warnings.simplefilter("ignore")
-        torch.onnx.export(
-            part.module.eval(),
-            tuple(part.example.values()),
-            str(path),
-            input_names=list(part.example),
-            output_names=list(part.outputs),
-            dynamic_axes=open_axes,
-            opset_version=OPSET,
-            dynamo=False,  # the newer exporter takes minutes for these small graphs, and fixes the landmark counts
-        )
+    write_graph(part.module, path, part.example, part.outputs, open_axes)
     onnx.checker.check_model(str(path), full_check=True)
 
 

@@ -74,10 +74,6 @@ def read_manifest(folder: Path | str) -> Manifest:
     return parse(Manifest, values, str(path))
 
 
-def hash_of(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
 def read_part(folder: Path, part: Part) -> bytes:
     """The bytes of an ONNX file, if they are those that were exported."""
     path = folder / part.file
