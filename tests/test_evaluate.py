@@ -16,6 +16,7 @@ from robustmat.dataset.store import LandmarkDataset
 from robustmat.dataset.truth import read_truth
 from robustmat.errors import ConfigError, DataError
 from robustmat.evaluation.evaluate import evaluate
+from robustmat.evaluation.failures import draw_failures, missed_matches, worst_pairs
 from robustmat.evaluation.metrics import auc_paper, best_threshold
 from robustmat.evaluation.predictions import Predictions, read_predictions, write_predictions
 from robustmat.evaluation.report import compare_rows, make_report
@@ -415,6 +416,7 @@ def run_command(
 def test_command_prints_the_table_and_writes_both_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     arguments = ["test", "--reference-data", "train", "--perturb", "awgn:20", "--negatives", "random"]
     files = ["--json", str(tmp_path / "r.json"), "--predictions", str(tmp_path / "p.npz")]
+    files += ["--pictures", str(tmp_path / "pictures")]
     result = run_command(monkeypatch, [*arguments, *files], ("another",))
     assert result.exit_code == 0, result.output
     assert "geometry" in result.output
@@ -425,6 +427,42 @@ def test_command_prints_the_table_and_writes_both_files(monkeypatch: pytest.Monk
     assert report["by_negatives"]["random"]["robustmat"]["roc_auc"] == 1
     read = make_report(read_predictions(tmp_path / "p.npz"))
     assert read["intervals"] == report["intervals"]
+    assert "0 pictures" in result.output  # it knows the truth: nothing to show
+
+
+def test_the_worst_frame_pairs_are_drawn_with_what_is_wrong_and_what_is_missed(tmp_path: Path) -> None:
+    """One object is always taken for another, a third one is never matched."""
+    truth = read_truth([DRIVE])
+    number = {  # of the drive's objects, as the truth counts them
+        mark.identity: int(identity)
+        for index, frame in enumerate(truth.frames)
+        for mark, identity in zip(truth.frame(index).landmarks, frame.identity, strict=True)
+    }
+    confused, other, unseen = sorted(number.values())[1:4]
+
+    def rule(first: int | None, second: int | None) -> float:
+        a, b = number[first], number[second]
+        return float((a, b) == (confused, other) or (a == b and a not in (confused, other, unseen)))
+
+    judge = Judge([DRIVE], rule)
+    _, predictions = evaluate(judge, [DRIVE], resamples=20)
+    row, truths = predictions.rows[0], predictions.frame_pairs
+    worst = worst_pairs(row, truths, most=3)
+    errors = []
+    for a, b in truths.pairs:
+        first, second = truth.frames[a], truth.frames[b]
+        shared = set(first.identity.tolist()) & set(second.identity.tolist())
+        wrong = confused in first.identity and other in second.identity
+        errors.append(wrong + len(shared & {confused, other, unseen}))
+    assert [errors[index] for index in worst] == sorted(errors, reverse=True)[:3]
+    drawn = draw_failures(judge, truth, predictions, CLEAN, tmp_path, most=3)
+    assert [path.name[:2] for path in drawn] == ["01", "02", "03"]
+    assert all(path.stat().st_size > 10_000 for path in drawn)
+    a, b = truths.pairs[worst[0]]
+    result = judge.match(*(judge.embed(truth.frame(index)) for index in (a, b)))
+    missed = {int(truth.frames[a].identity[i]) for i, _ in missed_matches(result, truth.frames[a], truth.frames[b])}
+    shared = set(truth.frames[a].identity.tolist()) & set(truth.frames[b].identity.tolist())
+    assert missed == shared & {confused, other, unseen}
 
 
 def test_command_refuses_a_drive_that_was_trained_on_unless_told(monkeypatch: pytest.MonkeyPatch) -> None:

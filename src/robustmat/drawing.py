@@ -1,8 +1,8 @@
 """Pictures of matches: two frames, their landmarks, and one line a match.
 
 Read it like this: a match has its own colour, a number, and a line that fades with its probability. Doubtful matches
-(below `DOUBTFUL`) are dashed. Matches that the ground truth contradicts are red and crossed out. Landmarks without a
-match are outlined in faint grey.
+(below `DOUBTFUL`) are dashed. Matches that the ground truth contradicts are red and crossed out, those that it misses
+are dotted in white. Landmarks without a match are outlined in faint grey.
 """
 
 import colorsys
@@ -70,13 +70,17 @@ def encode_png(picture: PIL.Image.Image) -> bytes:
 
 
 def picture_of_matches(
-    result: MatchResult, correct: Sequence[bool | None] | None = None, width: int | None = None
+    result: MatchResult,
+    correct: Sequence[bool | None] | None = None,
+    width: int | None = None,
+    missed: Sequence[tuple[int, int]] = (),
 ) -> PIL.Image.Image:
     """Both frames with their matches, wide frames one above the other, others side by side.
 
     Args:
         correct: what the ground truth says of each match; None where it says nothing.
         width: of the picture; chosen for a screen unless given.
+        missed: pairs of landmarks that should have been matched.
     """
     if result.frame_a is None or result.frame_b is None:
         raise InputError("this result has no frames to draw: match frames, or embeddings that kept theirs")
@@ -85,9 +89,9 @@ def picture_of_matches(
     verdicts = tuple(correct) if correct is not None else (None,) * len(result.matches)
     images = [PIL.Image.fromarray(frame.image) for frame in (result.frame_a, result.frame_b)]
     sheet = _lay_out(images, width)
-    _draw_lines(sheet, result, verdicts)
+    _draw_lines(sheet, result, verdicts, missed)
     _draw_labels(sheet, result, verdicts)
-    _draw_caption(sheet, result, correct)
+    _draw_caption(sheet, result, correct, len(missed))
     return sheet.canvas
 
 
@@ -132,7 +136,9 @@ def _lay_out(images: list[PIL.Image.Image], wanted: int | None) -> _Sheet:
     return _Sheet(canvas, scale, ((0, caption), corner_b), (first.size, second.size), stacked, unit)
 
 
-def _draw_lines(sheet: _Sheet, result: MatchResult, verdicts: Sequence[bool | None]) -> None:
+def _draw_lines(
+    sheet: _Sheet, result: MatchResult, verdicts: Sequence[bool | None], missed: Sequence[tuple[int, int]]
+) -> None:
     """Boxes and lines, doubtful and wrong ones last: they are what one looks for."""
     size = (sheet.canvas.width * SMOOTH, sheet.canvas.height * SMOOTH)
     layer = PIL.Image.new("RGBA", size, (0, 0, 0, 0))
@@ -148,6 +154,16 @@ def _draw_lines(sheet: _Sheet, result: MatchResult, verdicts: Sequence[bool | No
             box = _enlarged(sheet.placed(landmarks[index].box, side), sheet.unit)
             draw.rectangle(_grown(box, thin), outline=(*BACKGROUND, 90), width=3 * thin)
             draw.rectangle(box, outline=(*FAINT, 200), width=thin)
+    for a, b in missed:
+        box_a, box_b = (
+            _enlarged(sheet.placed(box, side), sheet.unit)
+            for side, box in enumerate((result.landmarks_a[a].box, result.landmarks_b[b].box))
+        )
+        start, end = _ends(box_a, box_b, sheet.stacked)
+        for color, width in (((*BACKGROUND, 200), thin + halo), ((*TEXT, 255), thin)):
+            _dashed(draw, start, end, color, width, dash / 3)
+            for box in (box_a, box_b):
+                draw.rectangle(box, outline=color, width=thin)
     order = sorted(range(len(result.matches)), key=lambda i: (verdicts[i] is False, -result.matches[i].probability))
     for number in order:
         match, wrong = result.matches[number], verdicts[number] is False
@@ -290,11 +306,13 @@ def _shared(a: Box, b: Box) -> float:
     return max(0.0, min(a[2], b[2]) - max(a[0], b[0])) * max(0.0, min(a[3], b[3]) - max(a[1], b[1]))
 
 
-def _draw_caption(sheet: _Sheet, result: MatchResult, correct: Sequence[bool | None] | None) -> None:
+def _draw_caption(sheet: _Sheet, result: MatchResult, correct: Sequence[bool | None] | None, missed: int) -> None:
     parts = [plural(len(result.matches), "match", "matches")]
     if correct is not None:
         right, wrong, unknown = (sum(verdict is kind for verdict in correct) for kind in (True, False, None))
         parts = [f"{right} correct, {wrong} wrong" + (f", {unknown} not known" if unknown else "")]
+    if missed:
+        parts.append(f"{missed} missed (white, dotted)")
     parts.append(f"{len(result.unmatched_a)} + {len(result.unmatched_b)} landmarks unmatched (grey)")
     if any(match.probability < DOUBTFUL for match in result.matches):
         parts.append(f"dashed: probability below {DOUBTFUL}")

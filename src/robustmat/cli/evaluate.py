@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from robustmat.cli.checks import output_file
+from robustmat.cli.checks import output_file, output_folder
 from robustmat.cli.console import make_console, progress_bars
 from robustmat.cli.denoise import Denoise
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
     from robustmat.dataset.store import LandmarkDataset
@@ -53,6 +54,10 @@ def evaluate(
     predictions: Annotated[
         Path | None, typer.Option(callback=output_file, help="Write all predictions to this .npz file.")
     ] = None,
+    pictures: Annotated[
+        Path | None,
+        typer.Option(callback=output_folder, help="Draw the dozen frame pairs with most errors into this folder."),
+    ] = None,
     reference_data: Annotated[
         list[Path] | None,
         typer.Option(metavar="DATASET", help="Training side, for references that learn; may be repeated."),
@@ -68,12 +73,14 @@ def evaluate(
     from robustmat.denoising.registry import load_denoiser
     from robustmat.errors import ConfigError
     from robustmat.evaluation.evaluate import evaluate as run
+    from robustmat.evaluation.failures import draw_failures
     from robustmat.evaluation.predictions import write_predictions
     from robustmat.files import write_json
     from robustmat.fitting.references import make_references
     from robustmat.methods import find_method, split_name
     from robustmat.methods.box_geometry import read_examples
     from robustmat.perturb import parse
+    from robustmat.types import plural
 
     # A misspelt name is refused before anything slow begins.
     wanted, evidence = split_name(method, evidence) if method else (None, evidence)
@@ -117,6 +124,19 @@ def evaluate(
         evidence=matcher.evidence,
         progress=progress,
     )
+    _print_report(console, report)
+    if predictions is not None:
+        write_predictions(predictions, predicted)
+        console.print(f"predictions: {predictions}", soft_wrap=True)
+    if pictures is not None:
+        drawn = draw_failures(matcher, read_truth(opened), predicted, perturbation, pictures, progress=progress)
+        console.print(f"{plural(len(drawn), 'picture')} of frame pairs with errors: {pictures}", soft_wrap=True)
+    if json is not None:
+        write_json(json, report | {"denoise": denoise})
+        console.print(f"numbers: {json}", soft_wrap=True)
+
+
+def _print_report(console: "Console", report: dict[str, Any]) -> None:
     console.print(f"{', '.join(report['datasets'])}, {report['perturb']}, evidence: {report['evidence']}", style="bold")
     for table in _tables(report):
         console.print(table)
@@ -124,12 +144,6 @@ def evaluate(
     console.print(_caption(report), style="dim")
     for row, reason in report["references_omitted"].items():
         console.print(f"no row {row}: {reason}", style="dim")
-    if predictions is not None:
-        write_predictions(predictions, predicted)
-        console.print(f"predictions: {predictions}", soft_wrap=True)
-    if json is not None:
-        write_json(json, report | {"denoise": denoise})
-        console.print(f"numbers: {json}", soft_wrap=True)
 
 
 def _row_name(method: str, evidence: str, denoiser: str | None) -> str:
