@@ -239,13 +239,17 @@ def test_switched_off_parts_change_what_they_should_and_nothing_else(frames: tup
 
 
 def test_the_table_of_parts_holds_every_row(worlds: list, tmp_path: Path) -> None:  # type: ignore[type-arg]
-    matcher = DissectedMatcher(network_matcher(untrained(), "placement"))
+    inner = network_matcher(untrained(), "placement")
+    matcher = DissectedMatcher(inner, {"twin": inner})
     report = dissect(table.Experiment(matcher, worlds[:2], conditions=("clean",), frame_pairs=3))
     everything = report["everything"]["scene"]["clean"]
     assert everything["difference"] == 0
     assert everything["interval"] == [0, 0]
     text = write_parts(tmp_path, report, ("clean",), "robustmat reproduce").read_text()
     assert "agreement by a sum over motions" in text
+    again = report["trained further: twin"]["scene"]["clean"]  # the same network: it must say the same
+    assert again["difference"] == pytest.approx(0, abs=1e-6)
+    assert "trained further: twin" in text
 
 
 def test_fitting_the_diffusion_makes_the_answers_likelier(worlds: list) -> None:  # type: ignore[type-arg]

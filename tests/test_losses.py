@@ -10,7 +10,14 @@ from robustmat.features.patches import PatchConfig
 from robustmat.features.placement import PLACEMENT_DIM
 from robustmat.methods.robustmat import RobustMatObjective, RobustMatSettings
 from robustmat.models.batch import UNKNOWN, LabelledPair, TrainingBatch
-from robustmat.models.losses import contrastive_loss, diffusion_quotient, quotient, total_loss, triplet_loss
+from robustmat.models.losses import (
+    contrastive_loss,
+    denoising_loss,
+    diffusion_quotient,
+    quotient,
+    total_loss,
+    triplet_loss,
+)
 from robustmat.models.mining import pair_weights
 from robustmat.models.robustmat import PairLogits, RobustMat
 from robustmat.models.vertex import Evolved
@@ -128,6 +135,28 @@ def test_rows_of_ambiguous_candidates_alone_do_not_break_the_contrastive_gradien
     contrastive_loss(vertex, vertex.detach(), matched, torch.zeros(2, 2, dtype=torch.bool), 0.1).backward()
     assert vertex.grad is not None
     assert vertex.grad.isfinite().all()
+
+
+def test_denoising_counts_noise_against_the_distance_between_landmarks() -> None:
+    generator = torch.Generator().manual_seed(0)
+    clean = torch.randn(6, 8, generator=generator, dtype=torch.float64)
+    noise = torch.randn(6, 8, generator=generator, dtype=torch.float64)
+    loss = denoising_loss(clean + 0.5 * noise, clean, 0.1)
+    a, b = (it / it.norm(dim=1, keepdim=True) for it in (clean + 0.5 * noise, clean))
+    shares = np.exp((a @ b.T).numpy() / 0.1)
+    assert float(loss) == pytest.approx(-np.log(np.diag(shares) / shares.sum(axis=1)).mean())
+    assert denoising_loss(clean + 0.1 * noise, clean, 0.1) < loss
+    assert torch.allclose(
+        denoising_loss(0.2 * (clean + 0.5 * noise), 0.2 * clean, 0.1), loss
+    )  # shrinking gains nothing
+
+
+def test_the_denoising_term_teaches_the_flow_and_is_off_unless_asked_for() -> None:
+    network = seeded(small()).train()
+    assert "denoising" not in losses_of(network, RobustMatSettings())
+    losses_of(network, RobustMatSettings(denoising_weight=1.0))["denoising"].backward()
+    learned = {name.partition(".")[0] for name, it in network.named_parameters() if it.grad is not None}
+    assert learned == {"vertex"}
 
 
 def two_frame_batch(patch: PatchConfig) -> TrainingBatch:

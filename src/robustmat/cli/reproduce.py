@@ -83,6 +83,10 @@ def reproduce(
         bool,
         typer.Option("--parts", help="For leave-one-out: also write what each part of the model brings."),
     ] = False,
+    retrained: Annotated[
+        list[Path] | None,
+        typer.Option(help="For --parts: a run whose network was trained without a part; repeat for several."),
+    ] = None,
     licence: Annotated[str, typer.Option(help="What the data allows; stored with the weights.")] = "unspecified",
     threads: Annotated[
         int | None, typer.Option(min=1, max=1024, help="CPU threads; 1 makes runs repeat to the byte.")
@@ -114,7 +118,8 @@ def reproduce(
         return
     if table == "leave-one-out":
         with locked(out):
-            write_leave_one_out((data, also or [], test or []), out, checkpoint, perturb, frame_pairs, fit, parts)
+            drawn = perturb, frame_pairs
+            write_leave_one_out((data, also or [], test or []), out, checkpoint, *drawn, fit, parts, retrained or [])
         return
     try:
         from robustmat.tables.definitions import choose_rows, choose_table, with_denoising

@@ -14,6 +14,7 @@ def write_leave_one_out(
     frame_pairs: int,
     fit: Path | None,
     parts: bool,
+    retrained: list[Path],
 ) -> None:
     from robustmat.checkpoints.load import network_matcher
     from robustmat.checkpoints.store import load_checkpoint
@@ -28,7 +29,8 @@ def write_leave_one_out(
     drives, also, tests = ([open_dataset(path) for path in paths] for paths in data)
     checkpoint = load_checkpoint(name)
     inner = network_matcher(checkpoint, checkpoint.network.evidence[-1])
-    matcher = DissectedMatcher(inner) if parts else evidence_matcher(inner)
+    others = {folder.name: network_matcher(load_checkpoint(folder), "placement") for folder in retrained}
+    matcher = DissectedMatcher(inner, others) if parts else evidence_matcher(inner)
     experiment = Experiment(
         matcher, drives, also, tests, conditions, frame_pairs, cache=out / "cases", progress=progress_bars(errors)
     )

@@ -15,11 +15,20 @@ from torch import Tensor
 from robustmat.config import Config
 from robustmat.methods import Method, Trainable
 from robustmat.models.batch import LabelledPair, TrainingBatch
-from robustmat.models.losses import assignment_loss, contrastive_loss, diffusion_quotient, total_loss, triplet_loss
+from robustmat.models.losses import (
+    assignment_loss,
+    contrastive_loss,
+    denoising_loss,
+    diffusion_quotient,
+    total_loss,
+    triplet_loss,
+)
 from robustmat.models.mining import pair_weights
 from robustmat.models.presets import PRESETS, VARIANTS, preset_values
 from robustmat.models.robustmat import EVIDENCE, Embeddings, ModelConfig, PairLogits, RobustMat
 from robustmat.types import AMBIGUOUS, MATCHED, UNMATCHED
+
+WEAKEST_NOISE, STRONGEST_NOISE = 20.0, 60.0  # grey levels, standard deviation: 22 to 13 dB
 
 
 class RobustMatSettings(Config):
@@ -32,6 +41,7 @@ class RobustMatSettings(Config):
     triplet_margin: PositiveFloat = 0.5
     contrastive_weight: NonNegativeFloat = 0.0
     temperature: PositiveFloat = 0.1  # of the contrastive term
+    denoising_weight: NonNegativeFloat = 0.0  # of noisy patches that must flow to where their clean ones do
     # Heads: all that compares vertex embeddings, which stay as they are. Weights: how much each evidence counts.
     learns: Literal["all", "heads", "weights"] = "all"
     # False where training and validation streets are of one kind: what is learned would always be trusted more.
@@ -109,6 +119,11 @@ def losses(
     if network.config.joint and settings.joint_weight:
         terms["joint"] = joint_loss(network, sides, batch.pairs, settings)
         loss = loss + settings.joint_weight * terms["joint"]
+    if settings.denoising_weight:
+        noisy = network.vertex(with_noise(batch.patches, batch.patch.scale))[0]
+        found_again = network.learned(noisy), network.learned(embeddings.vertex)
+        terms["denoising"] = denoising_loss(*found_again, settings.temperature)
+        loss = loss + settings.denoising_weight * terms["denoising"]
     if settings.vertex_regularizer or settings.graph_regularizer:
         first, second = _pair_indices(batch)
         if settings.vertex_regularizer and embeddings.vertex_evolved is not None:
@@ -118,6 +133,12 @@ def losses(
             terms["graph_quotient"] = diffusion_quotient(embeddings.graph_evolved, first, second, batch.mask)
             loss = loss + settings.graph_regularizer * terms["graph_quotient"]
     return terms | {"loss": loss}
+
+
+def with_noise(patches: Tensor, scale: float) -> Tensor:
+    """White noise on patches [N, C, S, S], each with a strength of its own; `scale` grey levels are one."""
+    strength = torch.empty(len(patches), 1, 1, 1, device=patches.device).uniform_(WEAKEST_NOISE, STRONGEST_NOISE)
+    return patches + strength / scale * torch.randn_like(patches)
 
 
 def graph_loss_weight(network: RobustMat, settings: RobustMatSettings) -> float:

@@ -93,6 +93,15 @@ def contrastive_loss(
     return -picked.mean() / 2
 
 
+def denoising_loss(noisy: Tensor, clean: Tensor, temperature: float) -> Tensor:
+    """How surely each noisy patch is picked out among all clean ones by the cosine of their embeddings [N, D].
+
+    What counts is noise against the distance between landmarks: shrinking both alike gains nothing.
+    """
+    logits = F.normalize(noisy, dim=1) @ F.normalize(clean, dim=1).T / temperature  # [N, N]
+    return F.cross_entropy(logits, torch.arange(len(logits), device=logits.device))
+
+
 def assignment_loss(assignment: Assignment, label: Tensor, weight: Tensor) -> Tensor:
     """How far the joint diffusion is from the truth of one frame pair, [A, B] each.
 

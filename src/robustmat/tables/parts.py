@@ -6,7 +6,7 @@ All of it is judged by leaving one drive out, and every difference has an interv
 """
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -87,44 +87,62 @@ def _weighing(**renamed: str) -> dict[str, tuple[str, ...]]:
     return {kind: tuple(name for name in names if name) for kind, names in chosen.items()}
 
 
-def _without(part: str) -> dict[str, tuple[str, ...]]:
-    return _weighing(**{name: f"{name} without {part}" for name in ("placement", "diffusion")})
+def _by(twin: str) -> dict[str, tuple[str, ...]]:
+    return _weighing(**{name: f"{name} {twin}" for name in ("placement", "diffusion")})
 
 
 BOXES = ("scene_column", "scene_edges", "scene_width", "scene_misfit")
 ROWS: dict[str, dict[str, tuple[str, ...]]] = {
     "everything": _weighing(),
-    **{f"without {part}": _without(part) for part in NETWORK_PARTS},
+    **{f"without {part}": _by(f"without {part}") for part in NETWORK_PARTS},
     "without the network's own reading of boxes": _weighing(placement="frames"),
     "agreement by the network's vote alone": _weighing(diffusion=""),
     "agreement by a sum over motions, fitted on these drives": _weighing(diffusion="marginal"),
     "without boxes carried by the scene's motion": _weighing(**dict.fromkeys(BOXES, "")),
     "without keypoints in boxes": _weighing(scene_parted="", scene_guided_share=""),
-    "without pixels of landmarks": _without("all pixels"),
+    "without pixels of landmarks": _by("without all pixels"),
 }
 
 
-class DissectedMatcher(CombinedMatcher):
-    """Knows every feature, and what those of the network would be with each of its parts switched off."""
+def rows_of(retrained: Iterable[str] = ()) -> dict[str, dict[str, tuple[str, ...]]]:
+    """The table's rows, and one for each network that was trained again."""
+    return ROWS | {_trained(name): _by(_trained(name)) for name in retrained}
 
-    def __init__(self, inner: NetworkMatcher) -> None:
-        network = inner.network
+
+def _trained(name: str) -> str:
+    return f"trained further: {name}"
+
+
+class DissectedMatcher(CombinedMatcher):
+    """Knows every feature, and what those of the network would be with each of its parts switched off.
+
+    Args:
+        retrained: whose networks were trained without a part, or in another way, by name.
+    """
+
+    def __init__(self, inner: NetworkMatcher, retrained: Mapping[str, NetworkMatcher] | None = None) -> None:
+        network, retrained = inner.network, retrained or {}
         assert isinstance(network, RobustMat)
-        self.without = {}
+        networks = {_trained(name): other.network for name, other in retrained.items()}
         for part, switch_off in NETWORK_PARTS.items():
-            twin = copy.deepcopy(network)
+            networks[f"without {part}"] = twin = copy.deepcopy(network)
             with torch.no_grad():
                 switch_off(twin)
-            self.without[part] = NetworkMatcher(part, twin, inner.decision, fingerprint=inner.fingerprint)
-        names = {name for chosen in ROWS.values() for names in chosen.values() for name in names}
+        self.twins = {
+            name: NetworkMatcher(name, twin, inner.decision, fingerprint=inner.fingerprint)
+            for name, twin in networks.items()
+        }
+        self.rows = rows_of(retrained)
+        names = {name for chosen in self.rows.values() for names in chosen.values() for name in names}
         known = Combination(weights=dict.fromkeys(sorted({*names, *BLANK.weights, *SCENE_NAMES}), 0.0), intercept=0.0)
         super().__init__(inner, {"scene": known}, "scene")
+        self.fingerprint = "+".join([inner.fingerprint, *(other.fingerprint for other in retrained.values())])
 
     def embed(self, frame: Frame) -> EmbeddedFrame:
         embedded = super().embed(frame)
         more = {
-            f"{part}.{name}": array
-            for part, matcher in self.without.items()
+            f"{twin}.{name}": array
+            for twin, matcher in self.twins.items()
             for name, array in matcher.embed(frame).arrays.items()
         }
         return replace(embedded, arrays={**embedded.arrays, **more})
@@ -138,28 +156,29 @@ class DissectedMatcher(CombinedMatcher):
 
         summed = marginal(features["frames"], pairs, likelihood, self.motions.log_prior, MarginalConfig())
         features["marginal"] = log_odds(summed, BELIEF_SUREST)
-        for part, matcher in self.without.items():
-            first, second = (_of_part(frame, part) for frame in (a, b))
-            features[f"placement without {part}"] = matcher.logits(first, second, "placement")
-            features[f"diffusion without {part}"] = agreed(matcher.logits(first, second, "frames"))
+        for twin, matcher in self.twins.items():
+            first, second = (_of_twin(frame, twin) for frame in (a, b))
+            features[f"placement {twin}"] = matcher.logits(first, second, "placement")
+            features[f"diffusion {twin}"] = agreed(matcher.logits(first, second, "frames"))
         features["placement without all pixels"] = np.zeros_like(features["frames"])
         features["diffusion without all pixels"] = agreed(np.zeros_like(features["frames"]))
         return features, combination
 
 
-def _of_part(frame: EmbeddedFrame, part: str) -> EmbeddedFrame:
-    head = f"{part}."
+def _of_twin(frame: EmbeddedFrame, twin: str) -> EmbeddedFrame:
+    head = f"{twin}."
     arrays = {name.removeprefix(head): array for name, array in frame.arrays.items() if name.startswith(head)}
     return replace(frame, arrays=arrays)
 
 
 def dissect(experiment: Experiment) -> dict[str, Any]:
     """row -> kind of evidence -> condition -> F1, its difference to everything and that one's interval."""
-    worlds, cases = experiment.worlds, experiment.cases
+    assert isinstance(experiment.matcher, DissectedMatcher)
+    worlds, cases, rows = experiment.worlds, experiment.cases, experiment.matcher.rows
     found: dict[tuple[str, str, str, str], Returned] = {}
     for world in experiment.progress(worlds, "leaving one drive out"):
         others = [case for case in cases if world not in case.worlds]
-        for name, features in ROWS.items():
+        for name, features in rows.items():
             fitted = fit_combinations(others, features)
             for condition in experiment.conditions:
                 mine = [case for case in cases if world in case.worlds and case.perturbation == condition]
@@ -168,9 +187,9 @@ def dissect(experiment: Experiment) -> dict[str, Any]:
     draws = {
         world: draw_all((one for key, one in found.items() if key[3] == world), experiment.seed) for world in worlds
     }
-    whole = next(iter(ROWS))
+    whole = next(iter(rows))
     report: dict[str, Any] = {}
-    for name in ROWS:
+    for name in rows:
         for kind in KINDS:
             for condition in experiment.conditions:
                 over = [f1_over(draws[world], found[name, kind, condition, world]) for world in worlds]
@@ -190,14 +209,15 @@ def write_parts(folder: Path, report: Mapping[str, Any], conditions: Sequence[st
         "# parts: what each part of `street` brings",
         "F1 of returned matches, mean of the drives, each drive judged by weights that were fitted without it. Every "
         "row leaves one part out or puts another in its place, and all weights are then fitted anew; the network is "
-        "not trained again. In brackets the difference to everything with its 95 % interval over objects; bold where "
-        "the interval leaves out zero.",
+        "not trained again but in rows that say so. In brackets the difference to everything with its 95 % interval "
+        "over objects; bold where the interval leaves out zero.",
     ]
     for kind in KINDS:
         lines = [row([f"evidence `{kind}`", *conditions]), row(["---"] * (1 + len(conditions)))]
-        whole = next(iter(ROWS))
-        for name, features in ROWS.items():
-            if name == whole or features[kind] != ROWS[whole][kind]:  # the others do not concern this evidence
+        rows = rows_of(name.removeprefix(_trained("")) for name in report if name not in ROWS)
+        whole = next(iter(rows))
+        for name, features in rows.items():
+            if name == whole or features[kind] != rows[whole][kind]:  # the others do not concern this evidence
                 cells = [_cell(report[name][kind][condition], name == whole) for condition in conditions]
                 lines.append(row([name, *cells]))
         text += [f"## {kind}", "\n".join(lines)]
