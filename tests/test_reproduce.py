@@ -22,7 +22,16 @@ from robustmat.methods.matchnet import MatchNet
 from robustmat.tables import reproduce as module
 from robustmat.tables import values as tables_values
 from robustmat.tables.budget import steps_within
-from robustmat.tables.definitions import TABLES, Row, Training, choose_rows, choose_table, make_row, with_denoising
+from robustmat.tables.definitions import (
+    ALL_METHODS,
+    TABLES,
+    Row,
+    Training,
+    choose_rows,
+    choose_table,
+    make_row,
+    with_denoising,
+)
 from robustmat.tables.labels import row_label
 from robustmat.tables.make import EXTRAS, write_table
 from robustmat.tables.paper import PAPER, paper_figures
@@ -235,8 +244,11 @@ def test_rows_are_chosen_by_name_and_misspelt_ones_refused() -> None:
     assert beside.model.vertex.handcrafted  # type: ignore[attr-defined]
     context = load_config(make_row("hardnet-context+neighbors").training, 0, 5)
     assert context.model.patch.channels == 6  # type: ignore[attr-defined]
-    plain = load_config(make_row("robustmat-no-context").training, 0, 5)
-    assert plain.model.patch.channels == 3  # type: ignore[attr-defined]
+    crops = {name: load_config(make_row(name).training, 0, 5).model.patch.channels for name in ALL_METHODS}
+    assert set(crops.values()) <= {1, 3}  # nobody sees more than the crop
+    assert load_config(make_row("robustmat-context").training, 0, 5).model.patch.channels == 6
+    fields = [load_config(make_row(it).training, 0, 5).model.vertex.field for it in ("robustmat", "robustmat-plain")]
+    assert fields == ["contractive", "plain"]
     with pytest.raises(ConfigError, match="did you mean 'hardnet'"):
         choose_rows("main", ["hardnt"])
     with pytest.raises(ConfigError, match="did you mean 'main'"):
@@ -256,13 +268,22 @@ def test_sides_and_tests_follow_the_table(streets: list[LandmarkDataset]) -> Non
         make_tests(streets[:1], [], [])
     with pytest.raises(DataError, match="--data"):
         make_tests(streets[:1], [], [], each_side=True)
+    left = make_tests(streets, [], [], leave_one_out=True)
+    assert [(it.side.name, it.name) for it in left] == [
+        ("drive1+drive2", "drive0"),
+        ("drive0+drive2", "drive1"),
+        ("drive0+drive1", "drive2"),
+    ]
+    for wrong in ((streets[:1], []), (streets[:2], streets[2:])):
+        with pytest.raises(DataError, match="two or more, and no --test"):
+            make_tests(wrong[0], [], wrong[1], leave_one_out=True)
 
 
 def test_what_is_learned_first_is_learned_once_and_gone_on_from(streets: list[LandmarkDataset], tmp_path: Path) -> None:
     held_out = [drive(make_boards(8, 3), name="drive3", world="town3", frames=9)]
     first = make_first(streets[:1], held_out, None)
-    tests = make_tests(streets[1:2], held_out, streets[2:], first=first, both_ways=True)
-    plain = make_tests(streets[1:2], held_out, streets[2:], both_ways=True)
+    tests = make_tests(streets[1:], held_out, [], first=first, leave_one_out=True)
+    plain = make_tests(streets[1:], held_out, [], leave_one_out=True)
     lines: list[str] = []
     settings = Settings(seeds=(0, 1), steps=2, most_frame_pairs=20)
     workspace = Workspace(tmp_path, settings, tell=lines.append)

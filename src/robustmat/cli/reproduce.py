@@ -31,11 +31,11 @@ def reproduce(
     ] = None,
     also: Annotated[
         list[Path] | None,
-        typer.Option(help="More data to train on, in both directions; then the last third of --data is held out too."),
+        typer.Option(help="More data to train on, on every side; then the last third of --data is held out too."),
     ] = None,
     first: Annotated[
         list[Path] | None,
-        typer.Option(help="Data to train on first, or to initialise on, once for both directions and all seeds."),
+        typer.Option(help="Data to train on first, or to initialise on, once for all sides and seeds."),
     ] = None,
     first_budget: Annotated[
         float | None, typer.Option(min=0.01, help="Minutes of one core for that; as many as --budget unless given.")
@@ -54,8 +54,8 @@ def reproduce(
     ] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="Steps for each training, instead of minutes.")] = None,
     config: Annotated[str, typer.Option(help="RobustMat's training configuration: a name or a TOML file.")] = "street",
-    both_ways: Annotated[
-        bool, typer.Option("--both-ways", help="Also train on --test and test on --data, and show the mean.")
+    leave_one_out: Annotated[
+        bool, typer.Option("--leave-one-out", help="Test on each of --data after training on the others.")
     ] = False,
     perturb: Annotated[
         str | None, typer.Option(metavar="A,B,...", help="Conditions instead of the table's: clean,paper:16,snow:3.")
@@ -97,7 +97,7 @@ def reproduce(
     Everything stays in the workspace: an interrupted command goes on where it was, other tables share its trainings,
     and a workspace refuses to mix trainings of different lengths.
 
-        robustmat reproduce main --data D0013 --test D0002 --both-ways --budget 3 --out reproduce
+        robustmat reproduce main --data D0002 --data D0005 --data D0013 --leave-one-out --budget 3
     """
     import torch
 
@@ -142,7 +142,7 @@ def reproduce(
         *opened,
         first=make_first(before, opened[1], first_budget) if before else None,
         also=more,
-        both_ways=both_ways,
+        leave_one_out=leave_one_out,
         each_test=chosen.each_test,
         each_side=chosen.each_side,
     )

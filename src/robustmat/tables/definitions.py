@@ -10,8 +10,10 @@ from robustmat.perturb import parse
 
 PAIR = "pair"
 RIVALS = rivals()
-CONTEXT = "-context"  # a rival that is shown what RobustMat's `street` is shown: the crop and its surroundings
-LEARNED = {"vertex": {"orientations": 0, "colours": False}}  # without hand-crafted descriptors beside what is learned
+CONTEXT = "-context"  # a method that is shown what `street` is shown: the crop and its surroundings
+WIDER = {"model": {"patch": {"context": 3.0}}}
+# What the paper has: no hand-crafted descriptors beside what is learned, and the crop alone, as all rivals see it.
+LEARNED = {"vertex": {"orientations": 0, "colours": False}, "patch": {"context": None}}
 # Trainings that are more than a method's name: their configuration, changes to it, and the checkpoint they start from.
 UNTRAINED = {"warm_start": True, "steps": 0}
 NAMED: dict[str, dict[str, Any]] = {
@@ -19,7 +21,7 @@ NAMED: dict[str, dict[str, Any]] = {
     # What training starts from: principal components and a distance, no step taken.
     "robustmat-untrained": {"config": "street", "changes": {"model": LEARNED, **UNTRAINED}},
     "robustmat-gcn": {"config": "street", "changes": {"model": LEARNED, "variant": "gcn"}},
-    "robustmat-no-context": {"config": "street", "changes": {"model": {**LEARNED, "patch": {"context": None}}}},
+    "robustmat-plain": {"config": "street", "changes": {"model": merged(LEARNED, {"vertex": {"field": "plain"}})}},
     "robustmat-handcrafted": {"config": "street"},  # beside hand-crafted descriptors, as `street` has them
     "street": {"config": "street-real", "start": "street"},  # the shipped checkpoint, fine-tuned
     "street-shipped": {"config": "street-real", "start": "street", "changes": {"steps": 0}},  # trained elsewhere
@@ -75,18 +77,18 @@ class Table:
 
 
 def make_row(name: str, config: str = "street") -> Row:
-    """A row by its name: `hardnet`, `hardnet+neighbors`, `hardnet-context`, `robustmat` (the paper's score),
-    `robustmat-gcn+frames`, `robustmat-no-context`, `street` (fine-tuned), `street+placement`, `street-shipped`;
-    `+denoising` behind any of them shows it denoised frames."""
+    """A row by its name: `hardnet`, `hardnet+neighbors`, `robustmat` (the paper's score), `robustmat-gcn+frames`,
+    `robustmat-plain` (the paper's field), `street` (fine-tuned), `street+placement`, `street-shipped`; `-context` shows
+    a method the surroundings of a crop, too, `+denoising` behind any of them denoised frames."""
     if name.endswith(DENOISED):
         return with_denoising(make_row(name.removesuffix(DENOISED), config))
     head, plus, evidence = name.partition("+")
-    if head in NAMED:
-        split_name(f"robustmat{plus}{evidence}")
-        return _with_config(Row(name, Training(head, **NAMED[head]), evidence or PAIR), config)
-    method, _ = split_name(head.removesuffix(CONTEXT) + plus + evidence)
-    changes = {"model": {"patch": {"context": 3.0}}} if head.endswith(CONTEXT) else {}
-    return Row(name, Training(head, method, changes), evidence or PAIR)
+    base = head.removesuffix(CONTEXT)
+    method, _ = split_name(("robustmat" if base in NAMED else base) + plus + evidence)
+    training = Training(head, **NAMED.get(base, {"config": method}))
+    if head != base:
+        training = replace(training, changes=merged(training.changes, WIDER))
+    return _with_config(Row(name, training, evidence or PAIR), config)
 
 
 def with_denoising(row: Row) -> Row:
@@ -119,16 +121,17 @@ def _times(vertex: float, graph: float) -> Row:
 PLAIN = _ablation("ode-pde")
 KEYPOINTS = ("sift", "xfeat", "disk-lightglue")  # those whose weights come with a package
 ALL_METHODS = (*RIVALS, "robustmat-gcn", "robustmat")
+OURS = ("robustmat-plain", "robustmat-untrained", "street-shipped")
 TOGETHER = (
     *(f"{name}+competition" for name in RIVALS),
-    *(f"{name}+frames" for name in ("robustmat", "street")),
-    *(f"{name}+placement" for name in (*RIVALS, "robustmat", "street")),
+    *(f"{name}+frames" for name in ("robustmat", "street-shipped")),
+    *(f"{name}+placement" for name in (*RIVALS, "robustmat", "street-shipped")),
 )
 
 TABLES: dict[str, Table] = {
     "main": Table(
         "Patch matchers, single pairs and whole frames",
-        tuple(make_row(name) for name in (*ALL_METHODS, "street", *TOGETHER)),
+        tuple(make_row(name) for name in (*ALL_METHODS, *OURS, *TOGETHER)),
         NOISE,
     ),
     "weather": Table(

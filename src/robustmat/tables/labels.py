@@ -11,7 +11,7 @@ from robustmat.tables.plan import EvaluationSplit
 LABELS = {
     "robustmat-gcn": "RobustMat (GCN)",
     "robustmat-untrained": "RobustMat, its start without training",
-    "robustmat-no-context": "RobustMat, tight crop only",
+    "robustmat-plain": "RobustMat, plain ODE",
     "robustmat-handcrafted": "RobustMat + hand-crafted descriptors",
     "street": "street, fine-tuned",
     "street-shipped": "street, as shipped",
@@ -53,14 +53,11 @@ def row_label(name: str) -> str:
     head, plus, step = name.partition("+")
     times = re.fullmatch(r"tf(\d+)-tg(\d+)", head)
     method = head.removesuffix(CONTEXT)
-    if head in LABELS:
-        label = LABELS[head]
-    elif times:
+    if times:
         label = f"T_f = {times[1]}, T_g = {times[2]}"
-    elif method in method_names():
-        label = find_method(method).label + (", wider crop" if head != method else "")
     else:
-        label = head
+        known = find_method(method).label if method in method_names() else method
+        label = LABELS.get(method, known) + (", wider crop" if head != method else "")
     return f"{label} + {step.replace('+', ' + ')}" if plus else label
 
 

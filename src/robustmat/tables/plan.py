@@ -81,13 +81,14 @@ def make_tests(
     *,
     first: TrainingSplit | None = None,
     also: Sequence[LandmarkDataset] = (),
-    both_ways: bool = False,
+    leave_one_out: bool = False,
     each_test: bool = False,
     each_side: bool = False,
 ) -> list[EvaluationSplit]:
     """Which data are learned from and which are judged on; see `Table`.
 
     `also` is learned from whatever the side. Beside it a side's own drives are split: their last thirds are held out.
+    With `leave_one_out` every data set is judged on once, after training on all others.
     """
 
     def make_side(drives: Sequence[LandmarkDataset]) -> TrainingSplit:
@@ -105,15 +106,14 @@ def make_tests(
         sides = [make_side([dataset]) for dataset in data]
         others = [[one for one in (*data, *test) if one.name != side.data[0].name] for side in sides]
         return [EvaluationSplit(side, (one,)) for side, rest in zip(sides, others, strict=True) for one in rest]
+    if leave_one_out:
+        if len(data) < 2 or test:
+            raise DataError("--leave-one-out tests each data set of --data in turn: give two or more, and no --test")
+        return [EvaluationSplit(make_side([one for one in data if one is not left]), (left,)) for left in data]
     if not test:
-        raise DataError("no data set to test on: give at least one with --test")
+        raise DataError("no data set to test on: give at least one with --test, or --leave-one-out")
     side = make_side(data)
-    tests = (
-        [EvaluationSplit(side, (dataset,)) for dataset in test] if each_test else [EvaluationSplit(side, tuple(test))]
-    )
-    if both_ways:
-        tests.append(EvaluationSplit(make_side(test), tuple(data)))
-    return tests
+    return [EvaluationSplit(side, (one,)) for one in test] if each_test else [EvaluationSplit(side, tuple(test))]
 
 
 def make_first(

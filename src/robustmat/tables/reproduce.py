@@ -99,7 +99,7 @@ class Workspace:
             return load_config(training, seed, None)
         steps, budget = self.settings.steps, side.budget or self.settings.budget
         if budget is not None:
-            name = f"{training.key}--{side.name}"
+            name = training.key if side.budget is None else f"{training.key}--{side.name}"  # all folds alike
             if name not in self.plan["steps"]:
                 learned, _ = choose_validation(learned_by(training, side), side.validation)
                 counted = steps_within(load_config(training, seed, None), learned, budget)
