@@ -34,6 +34,7 @@ from robustmat.tables.definitions import (
 )
 from robustmat.tables.labels import row_label
 from robustmat.tables.make import EXTRAS, write_table
+from robustmat.tables.packed import Entry, make_judged
 from robustmat.tables.paper import PAPER, paper_figures
 from robustmat.tables.plan import (
     Cell,
@@ -46,7 +47,7 @@ from robustmat.tables.plan import (
     make_tests,
 )
 from robustmat.tables.reproduce import Settings, Workspace, reproduce, train_command, train_missing
-from robustmat.tables.values import COLUMNS, Entry, Line, Section, make_section, mean_section
+from robustmat.tables.values import COLUMNS, Line, Section, make_section, mean_section
 from robustmat.training.config import load_training_config
 from small_world import drive, make_boards
 
@@ -114,7 +115,7 @@ def test_an_interrupted_table_goes_on_and_ends_as_if_nothing_had_happened(
     cut, again = make(tmp_path / "cut", streets)
     assert not [it for it, time in kept.items() if it.stat().st_mtime_ns != time]  # nothing is done twice
     assert {it.name: it.read_bytes() for it in found.values()} == {it.name: it.read_bytes() for it in again.values()}
-    for name in ("page", "csv", "bars", "examples"):
+    for name in ("page", "csv", "predictions", "bars", "examples"):
         assert getattr(whole, name).read_bytes() == getattr(cut, name).read_bytes()
 
     # Every number of the CSV can be computed again from the file that the index names.
@@ -177,9 +178,8 @@ def test_the_mean_over_directions_is_compared_by_the_objects_of_both(
     workspace = Workspace(tmp_path, Settings(seeds=(0,), steps=1, most_frame_pairs=20))
     found = reproduce(table, ROWS[:1], tests, workspace)
     path = next(path for key, path in found.items() if key[0] == "hardnet")
-    predictions = read_predictions(path)
-    right, wrong = (replace(predictions.rows[0], score=sign * predictions.pairs.label) for sign in (1.0, -1.0))
-    good, bad = (Entry(name, 0, path, row, predictions) for name, row in (("good", right), ("bad", wrong)))
+    judged = make_judged(read_predictions(path))
+    good, bad = (Entry(name, 0, sign * judged.label, 0, 0, judged) for name, sign in (("good", 1.0), ("bad", -1.0)))
     once = make_section("a", "clean", "same-class", [good, bad], ())
     swapped = make_section("b", "clean", "same-class", [replace(bad, label="good"), replace(good, label="bad")], ())
     assert once.differences["good"][1].ahead == 1

@@ -10,7 +10,7 @@ import pytest
 from robustmat.evaluation.bootstrap import Difference
 from robustmat.tables.definitions import TABLES
 from robustmat.tables.labels import QUESTIONS, condition_label, row_label, short_names
-from robustmat.tables.page import METRIC_LABELS, write_page
+from robustmat.tables.page import METRIC_LABELS, Commands, write_page
 from robustmat.tables.plan import make_tests
 from robustmat.tables.values import COLUMNS, Line, Section, mean_section
 from robustmat.tables.write import write_csv
@@ -40,7 +40,7 @@ def sections(*conditions: str) -> list[Section]:
 
 def write(folder: Path, known: list[Section], name: str = "main") -> str:
     return write_page(
-        folder / f"{name}.md", "main", "Title", "Who wins?", known, "robustmat x", "Two seeds."
+        folder / f"{name}.md", "main", "Title", "Who wins?", known, Commands("robustmat x", "robustmat y", "Two seeds.")
     ).read_text()
 
 
@@ -121,7 +121,7 @@ def test_names_are_short_where_that_tells_tests_apart() -> None:
 def test_every_committed_result_belongs_to_a_page_with_its_command_and_all_are_small() -> None:
     files = [path for path in RESULTS.rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in files) < 2_000_000
-    assert {path.suffix for path in files} <= {".md", ".csv", ".jsonl", ".png"}
+    assert {path.suffix for path in files} <= {".md", ".csv", ".jsonl", ".npz", ".png"}
     pages = {path.stem: path.read_text() for path in files if path.suffix == ".md"}
     for path in files:
         assert any(path.stem == page or path.stem.startswith(f"{page}-") for page in pages), path.name

@@ -1,16 +1,14 @@
 """Leads in a table: the objects are the sample, and more training seeds do not make more objects."""
 
-from dataclasses import fields
-from pathlib import Path
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from robustmat.evaluation.predictions import FrameTruths, MethodRow, PairTruth, Predictions
-from robustmat.tables.values import Entry, compare_entries, make_section
+from robustmat.tables.packed import Entry, Judged
+from robustmat.tables.values import compare_entries, make_section
 
 OBJECTS, SIGHTINGS = 24, 40
-NONE = np.zeros(0, np.int64)
 
 
 def entry(label: str, seed: int, gain: float, leave_out: int = 0) -> Entry:
@@ -26,13 +24,8 @@ def entry(label: str, seed: int, gain: float, leave_out: int = 0) -> Entry:
     second = np.where(~matched & (second < leave_out), OBJECTS - 1, second)
     matched = first == second
     score = matched + difficulty[first] + gain * matched * (first % 2)
-    count = len(first)
-    known = {"negatives": np.zeros(count, np.int64), "label": matched, "identity_a": first, "identity_b": second}
-    pairs = PairTruth(**{field.name: known.get(field.name, np.zeros(count, np.int64)) for field in fields(PairTruth)})
-    told = {"name": label, "threshold": 0.5, "score": score}
-    row = MethodRow(**{field.name: told.get(field.name, NONE) for field in fields(MethodRow)})  # type: ignore[arg-type]
-    truths = FrameTruths(**{field.name: NONE for field in fields(FrameTruths)})
-    return Entry(label, seed, Path(f"{label}-{seed}.npz"), row, Predictions({}, (), pairs, truths, (row,)))
+    judged = Judged(np.zeros(len(first), np.int64), matched, first, second, possible=0)
+    return Entry(label, seed, score - 0.5, 0, 0, judged)
 
 
 def width(seeds: range, **options: int) -> float:
@@ -51,7 +44,7 @@ def test_errors_of_the_same_objects_do_not_average_out_over_seeds() -> None:
 
 def test_a_seed_repeated_changes_no_interval() -> None:
     ours, theirs = entry("ours", 0, 1.0), entry("theirs", 0, 0.0)
-    seeds = [(ours, theirs), (Entry("ours", 1, *_rest(ours)), Entry("theirs", 1, *_rest(theirs)))]
+    seeds = [(ours, theirs), (replace(ours, seed=1), replace(theirs, seed=1))]
     once = compare_entries([([ours], [theirs])], "same-class")
     twice = compare_entries([([a for a, _ in seeds], [b for _, b in seeds])], "same-class")
     assert (twice.value, twice.low, twice.high) == pytest.approx((once.value, once.low, once.high))
@@ -70,10 +63,6 @@ def test_different_streets_are_drawn_apart() -> None:
     once = compare_entries([(ours, theirs)], "same-class")
     both = compare_entries([(ours, theirs), (ours, theirs)], "same-class")
     assert both.high - both.low < 0.85 * (once.high - once.low)
-
-
-def _rest(known: Entry) -> tuple[Path, MethodRow, Predictions]:
-    return known.path, known.row, known.predictions
 
 
 def test_a_row_is_compared_with_the_best_other_method_that_knows_as_much() -> None:

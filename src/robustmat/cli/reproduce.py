@@ -65,6 +65,10 @@ def reproduce(
     name: Annotated[
         str | None, typer.Option(callback=plain_name, help="Of the table's files, instead of the table's own.")
     ] = None,
+    from_predictions: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Train nothing: make the table from a NAME.npz that lies beside a table."),
+    ] = None,
     index: Annotated[
         bool, typer.Option("--index", help="Also write NAME.json: each cell's predictions and commands.")
     ] = False,
@@ -92,7 +96,7 @@ def reproduce(
         int | None, typer.Option(min=1, max=1024, help="CPU threads; 1 makes runs repeat to the byte.")
     ] = None,
 ) -> None:
-    """Train what is missing, predict what is missing, write the table: a page to read and a CSV.
+    """Train what is missing, predict what is missing, write the table: a page, a CSV, and the predictions in one file.
 
     Everything stays in the workspace: an interrupted command goes on where it was, other tables share its trainings,
     and a workspace refuses to mix trainings of different lengths.
@@ -107,6 +111,12 @@ def reproduce(
 
     if threads:
         torch.set_num_threads(threads)
+    asked = methods.split(",") if methods else None
+    conditions = perturb.split(",") if perturb else None
+    if from_predictions:
+        for path in _make_again(table, from_predictions, out, name, asked, conditions):
+            make_console().print(f"wrote {path}", soft_wrap=True, highlight=False)
+        return
     if table in OTHER_PAGES:
         page = write_other_page(table, data or [], val or [], test or [], out, checkpoint, steps)
         make_console().print(f"wrote {page}", soft_wrap=True)
@@ -132,8 +142,8 @@ def reproduce(
 
     if (budget or first_budget) and steps:
         raise ConfigError("--budget and --steps both say how long trainings are: give one of them")
-    chosen = choose_table(table, perturb.split(",") if perturb else None)
-    rows = choose_rows(table, methods.split(",") if methods else None, config)
+    chosen = choose_table(table, conditions)
+    rows = choose_rows(table, asked, config)
     if denoise is not None:  # beside every row the denoised one
         rows = tuple({both.label: both for row in rows for both in (row, with_denoising(row))}.values())
     opened = [[open_dataset(path) for path in paths or ()] for paths in (data, val, test)]
@@ -161,3 +171,18 @@ def reproduce(
         written = write_table(name or table, chosen, rows, tests, found, workspace, command, kind=table, extras=extras)
     for path in written.paths:
         console.print(f"wrote {path}", soft_wrap=True, highlight=False)
+
+
+def _make_again(
+    table: str, predictions: Path, out: Path, name: str | None, methods: list[str] | None, conditions: list[str] | None
+) -> list[Path]:
+    from robustmat.errors import InputError
+    from robustmat.tables.definitions import choose_table
+    from robustmat.tables.make import write_again
+
+    if table in (*OTHER_PAGES, "leave-one-out", "diffusion"):
+        raise InputError(f"{table} is no table of trained methods: leave --from-predictions away")
+    chosen = choose_table(table, conditions)
+    return write_again(
+        predictions, out / "tables", name, table, methods, chosen.conditions if conditions else None
+    ).paths

@@ -113,26 +113,17 @@ def write_predictions(path: Path | str, predictions: Predictions) -> None:
     arrays = _columns("pairs", predictions.pairs) | _columns("frame_pairs", predictions.frame_pairs)
     for number, row in enumerate(predictions.rows):
         arrays |= _columns(f"row{number}", row)
+    write_arrays(path, head, arrays)
+
+
+def write_arrays(path: Path | str, head: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
     with replacing(path) as temporary, temporary.open("wb") as file:  # a file keeps numpy from adding .npz
         np.savez_compressed(file, head=np.array(json.dumps(head, sort_keys=True)), **arrays)  # type: ignore[arg-type]
 
 
 def read_predictions(path: Path | str) -> Predictions:
     """Read what `write_predictions` wrote; nothing in the file is executed."""
-    path = Path(path)
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-        head = parse_json(str(arrays["head"]), f"prediction file has a broken head: {path}")
-    except FileNotFoundError:
-        raise DataError(f"prediction file not found: {path}") from None
-    except DataError:
-        raise
-    except Exception as problem:  # numpy, zipfile and zlib raise all sorts of things over broken files
-        raise DataError(f"not a prediction file of `robustmat evaluate`: {path}: {problem}") from None
-    if not isinstance(head, dict) or (head.get("format"), head.get("version")) != (FORMAT, VERSION):
-        found = (head.get("format"), head.get("version")) if isinstance(head, dict) else type(head).__name__
-        raise DataError(f"prediction file has format {found}, expected {(FORMAT, VERSION)}: {path}")
+    head, arrays = read_arrays(path, "robustmat evaluate", FORMAT, VERSION)
     try:
         return Predictions(
             meta=head["meta"],
@@ -146,6 +137,27 @@ def read_predictions(path: Path | str) -> Predictions:
         )
     except (KeyError, TypeError) as problem:
         raise DataError(f"prediction file lacks a part: {path}: {problem}; evaluate again") from None
+
+
+def read_arrays(
+    path: Path | str, maker: str, expected: str, version: int
+) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """The head and the arrays of a file that `maker` wrote in the `expected` format."""
+    path = Path(path)
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        head = parse_json(str(arrays["head"]), f"prediction file has a broken head: {path}")
+    except FileNotFoundError:
+        raise DataError(f"prediction file not found: {path}") from None
+    except DataError:
+        raise
+    except Exception as problem:  # numpy, zipfile and zlib raise all sorts of things over broken files
+        raise DataError(f"not a prediction file of `{maker}`: {path}: {problem}") from None
+    if not isinstance(head, dict) or (head.get("format"), head.get("version")) != (expected, version):
+        found = (head.get("format"), head.get("version")) if isinstance(head, dict) else type(head).__name__
+        raise DataError(f"prediction file has format {found}, expected {(expected, version)}: {path}")
+    return head, arrays
 
 
 def _columns(prefix: str, value: Any) -> dict[str, NDArray[Any]]:

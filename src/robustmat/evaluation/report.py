@@ -120,7 +120,7 @@ def match_metrics(row: MethodRow, truth: FrameTruths) -> dict[str, float]:
     """Precision, recall and F1 of the returned one-to-one matches; ambiguous ones count as not returned."""
     row = row.returned
     right, wrong = np.sum(row.match_label == MATCHED), np.sum(row.match_label == UNMATCHED)
-    values = _match_metrics(np.array([right]), np.array([wrong]), np.array([len(truth.partner_identity)]))
+    values = match_shares(np.array([right]), np.array([wrong]), np.array([len(truth.partner_identity)]))
     return {name: float(value[0]) for name, value in values.items()}
 
 
@@ -138,7 +138,7 @@ def match_by_distance(row: MethodRow, truth: FrameTruths) -> dict[str, dict[str,
             int(np.sum((row.match_label == label) & near[row.match_pair])) for label in (MATCHED, UNMATCHED)
         )
         possible = int(np.sum(near[truth.partner_pair]))
-        values = _match_metrics(*(np.array([count]) for count in (right, wrong, possible)))
+        values = match_shares(*(np.array([count]) for count in (right, wrong, possible)))
         shares = {name.removeprefix("match_"): float(value[0]) for name, value in values.items()}
         found[f"{low:g}-{high:g}"] = {**shares, "right": right, "wrong": wrong, "possible": possible}
     return found
@@ -183,13 +183,14 @@ def match_intervals(row: MethodRow, truth: FrameTruths, resamples: int, seed: in
 
     def metrics(weights: Array) -> dict[str, Array]:
         returned, possible = weights[:, : len(right)], weights[:, len(right) :]
-        return _match_metrics(returned @ right, returned @ ~right, possible.sum(axis=1))
+        return match_shares(returned @ right, returned @ ~right, possible.sum(axis=1))
 
     values = resampled(first, second, metrics, resamples, seed)
     return {name: percentile_interval(value) for name, value in values.items()}
 
 
-def _match_metrics(right: Array, wrong: Array, possible: Array) -> dict[str, Array]:
+def match_shares(right: Array, wrong: Array, possible: Array) -> dict[str, Array]:
+    """Precision, recall and F1 of right and wrong matches, of which `possible` could have been right."""
     returned = right + wrong
     return {
         "match_precision": right / np.maximum(returned, 1e-12),

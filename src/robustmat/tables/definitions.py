@@ -122,6 +122,7 @@ PLAIN = _ablation("ode-pde")
 KEYPOINTS = ("sift", "xfeat", "disk-lightglue")  # those whose weights come with a package
 ALL_METHODS = (*RIVALS, "robustmat-gcn", "robustmat")
 OURS = ("robustmat-plain", "robustmat-untrained", "street-shipped")
+NEIGHBORS = tuple(f"{name}+neighbors" for name in RIVALS)
 TOGETHER = (
     *(f"{name}+competition" for name in RIVALS),
     *(f"{name}+frames" for name in ("robustmat", "street-shipped")),
@@ -131,7 +132,7 @@ TOGETHER = (
 TABLES: dict[str, Table] = {
     "main": Table(
         "Patch matchers, single pairs and whole frames",
-        tuple(make_row(name) for name in (*ALL_METHODS, *OURS, *TOGETHER)),
+        tuple(make_row(name) for name in (*ALL_METHODS, *OURS, *NEIGHBORS, *TOGETHER)),
         NOISE,
     ),
     "weather": Table(
@@ -140,7 +141,7 @@ TABLES: dict[str, Table] = {
     "noise-levels": Table("Low and high noise", tuple(map(make_row, ALL_METHODS)), ("paper:19", "paper:13")),
     "neighborhood": Table(
         "Rivals with the neighbourhood's scores averaged in",
-        tuple(make_row(name) for name in (*(f"{rival}+neighbors" for rival in RIVALS), "robustmat")),
+        tuple(make_row(name) for name in (*NEIGHBORS, "robustmat")),
     ),
     "ablation-modules": Table(
         "ODE and PDE against ResNet and GAT",

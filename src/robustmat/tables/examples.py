@@ -15,7 +15,6 @@ from robustmat.features.patches import PatchConfig, cut_patches
 from robustmat.files import replacing
 from robustmat.perturb import parse, perturb_image
 from robustmat.tables.labels import row_label
-from robustmat.tables.values import Entry
 from robustmat.types import Box, Image
 
 Said = NDArray[np.bool_]
@@ -26,19 +25,18 @@ RIGHT_COLOR, WRONG_COLOR, TRUTH_COLOR, INK = (24, 128, 62), (190, 40, 32), (40, 
 
 
 def draw_examples(
-    entries: Sequence[Entry], datasets: Sequence[LandmarkDataset], path: Path, count: int = 12, seed: int = 0
+    predictions: Predictions, datasets: Sequence[LandmarkDataset], path: Path, count: int = 12, seed: int = 0
 ) -> Path:
     """What `choose_pairs` picks, as the methods saw it, and what each of them said.
 
     Args:
-        entries: one for each row, all of one test, condition and seed.
+        predictions: of one test, condition and seed; its rows are named as in the table.
     """
-    predictions = entries[0].predictions
-    chosen = choose_pairs(entries, count, seed)
+    chosen = choose_pairs(predictions, count, seed)
     rows: list[tuple[str, Said, Said | None]] = [("ground truth", predictions.pairs.label[chosen], None)]
     rows += [
-        (row_label(entry.label), entry.row.score[chosen] >= entry.row.threshold, predictions.pairs.label[chosen])
-        for entry in entries
+        (row_label(row.name), row.score[chosen] >= row.threshold, predictions.pairs.label[chosen])
+        for row in predictions.rows
     ]
     width = LABEL + len(chosen) * (CROP.size + GAP) + GAP
     height = TOP + 2 * (CROP.size + GAP) + len(rows) * LINE + GAP
@@ -64,11 +62,11 @@ def draw_examples(
     return path
 
 
-def choose_pairs(entries: Sequence[Entry], count: int, seed: int) -> NDArray[np.int64]:
+def choose_pairs(predictions: Predictions, count: int, seed: int) -> NDArray[np.int64]:
     """Rows of the pair protocol, half of them matched; of each half, one in three is what methods disagree about most,
     the others are drawn by chance. No two pairs show the same objects."""
-    pairs = entries[0].predictions.pairs
-    share = np.mean([entry.row.score >= entry.row.threshold for entry in entries], axis=0)
+    pairs = predictions.pairs
+    share = np.mean([row.score >= row.threshold for row in predictions.rows], axis=0)
     chance = np.random.default_rng(seed).random(len(share))
     same_class = pairs.negatives == NEGATIVES.index("same-class")
     found: list[int] = []

@@ -8,15 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from robustmat.dataset.pairs import NEGATIVES
-from robustmat.evaluation.predictions import read_predictions
+from robustmat.evaluation.predictions import Predictions, read_predictions
 from robustmat.tables.bars import draw_bars
-from robustmat.tables.definitions import Row, Table
+from robustmat.tables.definitions import Row, Table, find_table
 from robustmat.tables.examples import draw_examples
 from robustmat.tables.labels import QUESTIONS, short_names
-from robustmat.tables.page import shown_condition, write_page
+from robustmat.tables.packed import PackedTable, make_entry, make_judged, read_packed, write_packed
+from robustmat.tables.page import Commands, shown_condition, write_page
 from robustmat.tables.plan import REFERENCES, EvaluationSplit, TrainingSplit, run_folder
 from robustmat.tables.reproduce import Found, Workspace, evaluate_command, start_of, test_name, train_command
-from robustmat.tables.values import HEADLINE, Entry, Section, make_section, mean_section
+from robustmat.tables.values import HEADLINE, Section, make_section, mean_section
 from robustmat.tables.write import write_csv, write_index
 
 EXTRAS = ("index", "bars", "examples")
@@ -28,13 +29,15 @@ class Written:
 
     page: Path
     csv: Path
+    predictions: Path | None = None  # from which page and CSV are computed
     index: Path | None = None  # leads from each cell to its predictions and to the commands that make them
     bars: Path | None = None
     examples: Path | None = None
 
     @property
     def paths(self) -> list[Path]:
-        return [path for path in (self.page, self.csv, self.index, self.bars, self.examples) if path]
+        files = (self.page, self.csv, self.predictions, self.index, self.bars, self.examples)
+        return [path for path in files if path]
 
 
 def write_table(
@@ -54,78 +57,94 @@ def write_table(
     Args:
         name: of the files.
         kind: the table's own name, where `name` is another.
-        extras: which of `EXTRAS` to make beside the page and the CSV.
+        extras: which of `EXTRAS` to make beside the page, the CSV and the packed predictions.
     """
     folder, kind = workspace.path / "tables", kind or name
-    entries = {
-        (test_name(test), perturb): _entries(rows, test_name(test), perturb, found, workspace, table.references)
-        for test in tests
-        for perturb in table.conditions
-    }
-    labels = {row.label for row in rows}
-    sections = []
+    names = dict(zip(map(test_name, tests), short_names(tests), strict=True))
+    cells, references = {}, {}
     for perturb in table.conditions:
-        for negatives in NEGATIVES:
-            same = [
-                _section(test, short, perturb, negatives, entries, labels)
-                for test, short in zip(tests, short_names(tests), strict=True)
-            ]
-            known = [section for section in same if section is not None]
-            if len(known) > 1:
-                sections.append(mean_section(known))
-            sections += known
-    amount, question = _amount(workspace, tests[0].side), QUESTIONS[kind]
-    shown = shown_condition(table.conditions)
+        for test, short in names.items():
+            for seed in workspace.settings.seeds:
+                whole = read_cell(rows, test, perturb, seed, found, table.references)
+                judged = make_judged(whole)
+                cells[short, perturb, seed] = tuple(make_entry(row.name, seed, row, judged) for row in whole.rows)
+                references |= dict.fromkeys(row.name for row in whole.rows)
+    for row in rows:
+        references.pop(row.label, None)
+    amount = _amount(workspace, tests[0].side)
+    write_packed(folder / f"{name}.npz", PackedTable(kind, command, amount, tuple(references), cells))
+    written = write_again(folder / f"{name}.npz", folder, name)
     index = bars = examples = None
+    shown = shown_condition(table.conditions)
     if "index" in extras:
         index = write_index(folder / f"{name}.json", command, _cells(rows, tests, table, found, workspace))
     if "bars" in extras:
+        sections = make_sections(read_packed(folder / f"{name}.npz"))
         mine = [section for section in sections if (section.condition, section.negatives) == (shown, NEGATIVES[0])]
         bars = draw_bars(mine, HEADLINE, f"{name}: {table.title}", folder / f"{name}.png")
     if "examples" in extras:
-        first = [entry for entry in entries[test_name(tests[0]), shown] if entry.seed == workspace.settings.seeds[0]]
+        first = read_cell(rows, test_name(tests[0]), shown, workspace.settings.seeds[0], found, table.references)
         examples = draw_examples(first, tests[0].data, folder / f"{name}-examples.png")
+    return replace(written, predictions=folder / f"{name}.npz", index=index, bars=bars, examples=examples)
+
+
+def write_again(
+    predictions: Path,
+    folder: Path,
+    name: str | None = None,
+    kind: str | None = None,
+    labels: Sequence[str] | None = None,
+    conditions: Sequence[str] | None = None,
+) -> Written:
+    """The page and the CSV of a table from packed predictions.
+
+    Args:
+        name: of the files, where it is not `kind`.
+        kind: which table; unless given, the one that the predictions were made for. Another one is an excerpt.
+        labels: its rows, where they are not the table's own.
+        conditions: likewise.
+    """
+    packed = read_packed(predictions)
+    kind = kind or packed.table
+    table = find_table(kind)
+    if kind != packed.table:
+        labels = labels or [row.label for row in table.rows]
+        conditions = conditions or table.conditions
+    sections = make_sections(packed.excerpt(labels, conditions))
+    again = f"robustmat reproduce {kind} --from-predictions {predictions.name}"
+    commands = Commands(packed.command, again, packed.amount)
+    page = folder / f"{name or kind}.md"
     return Written(
-        write_page(folder / f"{name}.md", kind, table.title, question, sections, command, amount),
-        write_csv(folder / f"{name}.csv", sections),
-        index,
-        bars,
-        examples,
+        write_page(page, kind, table.title, QUESTIONS[kind], sections, commands),
+        write_csv(page.with_suffix(".csv"), sections),
     )
 
 
-def _entries(
-    rows: Sequence[Row], test: str, perturb: str, found: Found, workspace: Workspace, references: bool
-) -> list[Entry]:
-    entries = []
-    for seed in workspace.settings.seeds:
-        read = {}
-        for key in {row.key for row in rows} | ({REFERENCES} if references else set()):
-            path = found[key, test, perturb, seed]
-            read[key] = path, read_predictions(path)
-        for row in rows:
-            path, whole = read[row.key]
-            mine = next((known for known in whole.rows if known.name == row.evidence), None)
-            if mine is not None:
-                entries.append(Entry(row.label, seed, path, mine, replace(whole, rows=(mine,))))
-        if references:
-            path, whole = read[REFERENCES]
-            entries += [Entry(known.name, seed, path, known, replace(whole, rows=(known,))) for known in whole.rows]
-    return sorted(entries, key=lambda entry: entry.seed)
+def read_cell(rows: Sequence[Row], test: str, perturb: str, seed: int, found: Found, references: bool) -> Predictions:
+    """The predictions of all rows and references for one test, condition and seed, under their labels."""
+    keys = dict.fromkeys([*(row.key for row in rows), *([REFERENCES] if references else [])])
+    read = {key: read_predictions(found[key, test, perturb, seed]) for key in keys}
+    known = {(key, row.name): row for key, whole in read.items() for row in whole.rows}
+    wanted = {row.label: known.get((row.key, row.evidence)) for row in rows}
+    if references:
+        wanted |= {row.name: row for row in read[REFERENCES].rows}
+    mine = tuple(replace(row, name=label) for label, row in wanted.items() if row is not None)
+    return replace(next(iter(read.values())), rows=mine)
 
 
-def _section(
-    test: EvaluationSplit,
-    name: str,
-    perturb: str,
-    negatives: str,
-    entries: dict[tuple[str, str], list[Entry]],
-    labels: set[str],
-) -> Section | None:
-    mine = entries[test_name(test), perturb]
-    if not (mine[0].predictions.pairs.negatives == NEGATIVES.index(negatives)).any():
-        return None  # a street of poles only has one kind of negatives
-    return make_section(name, perturb, negatives, mine, {entry.label for entry in mine} - labels)
+def make_sections(packed: PackedTable) -> list[Section]:
+    """One for each condition, kind of negatives and test, behind their mean where there are several tests."""
+    sections = []
+    for condition in dict.fromkeys(condition for _, condition, _ in packed.cells):
+        for number, negatives in enumerate(NEGATIVES):
+            known = []
+            for test in dict.fromkeys(test for test, _, _ in packed.cells):
+                cells = [cell for where, cell in packed.cells.items() if where[:2] == (test, condition)]
+                if (cells[0][0].judged.negatives == number).any():  # a street of poles only has one kind of negatives
+                    entries = [entry for cell in cells for entry in cell]
+                    known.append(make_section(test, condition, negatives, entries, packed.references))
+            sections += [mean_section(known), *known] if len(known) > 1 else known
+    return sections
 
 
 def _cells(

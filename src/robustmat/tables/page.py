@@ -49,14 +49,22 @@ class Column:
     with_deviation: bool = False
 
 
+@dataclass(frozen=True)
+class Commands:
+    """How a table is made: `whole` trains for the `amount` that a sentence tells, `again` reads the predictions."""
+
+    whole: str
+    again: str
+    amount: str
+
+
 def write_page(
-    path: Path, table: str, title: str, question: str, sections: Sequence[Section], command: str, amount: str
+    path: Path, table: str, title: str, question: str, sections: Sequence[Section], commands: Commands
 ) -> Path:
     """All sections of a table on one page; the first of each condition is the mean over tests where there are several.
 
     Args:
         table: whose figures of the paper stand beside ours.
-        amount: seeds and length of the trainings, in a sentence.
     """
     same, other = ([section for section in sections if section.negatives == kind] for kind in NEGATIVES)
     if not same:
@@ -69,8 +77,10 @@ def write_page(
     parts += [
         f"{READING} {LEADS}" if leads.differences else READING,
         "## Command",
-        f"{amount} Expect the numbers above, within their deviation.",
-        _shell(command),
+        f"{commands.amount} Expect the numbers above, within their deviation.",
+        _shell(commands.whole),
+        "Without training, from the file of predictions, exactly the numbers above:",
+        _shell(commands.again),
     ]
     for heading, rows in rest:
         parts += [f"## {heading}", _table(_columns(same), rows, leads)]

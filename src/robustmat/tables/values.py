@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,25 +9,14 @@ from numpy.typing import NDArray
 from robustmat.dataset.pairs import NEGATIVES
 from robustmat.evaluation.bootstrap import Difference, Draws, draw_objects, over_draws, percentile_interval
 from robustmat.evaluation.metrics import curve, measure, roc_auc_of
-from robustmat.evaluation.predictions import MethodRow, Predictions
-from robustmat.evaluation.report import match_metrics
+from robustmat.evaluation.report import match_shares
+from robustmat.tables.packed import THRESHOLD, Entry
 from robustmat.types import Array
 
 HEADLINE = "roc_auc"  # the metric that methods are ranked and compared by
 COLUMNS = ("precision", "recall", "f1", "auc_paper", "roc_auc", "fpr95", "match_f1")
 LOWER_IS_BETTER = ("fpr95",)
 BOOTSTRAPS = 500
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One row's predictions for one seed."""
-
-    label: str
-    seed: int
-    path: Path
-    row: MethodRow
-    predictions: Predictions
 
 
 @dataclass(frozen=True)
@@ -132,30 +120,31 @@ def _objects(entries: Sequence[Entry], negatives: str) -> list[NDArray[np.int64]
     """The objects of both sides of the drawn pairs, entry by entry."""
     columns = []
     for entry in entries:
-        pairs, chosen = entry.predictions.pairs, _chosen(entry.predictions, negatives)
-        columns += [pairs.identity_a[chosen], pairs.identity_b[chosen]]
+        chosen = _chosen(entry, negatives)
+        columns += [entry.judged.identity_a[chosen], entry.judged.identity_b[chosen]]
     return columns
 
 
 def _area(entry: Entry, negatives: str, weights: Array | None) -> Array:
-    chosen = _chosen(entry.predictions, negatives)
-    return roc_auc_of(curve(entry.row.score[chosen], entry.predictions.pairs.label[chosen], weights))
+    chosen = _chosen(entry, negatives)
+    return roc_auc_of(curve(entry.score[chosen], entry.judged.label[chosen], weights))
 
 
 def _line(label: str, group: Sequence[Entry], negatives: str, is_reference: bool) -> Line:
     values: dict[str, list[float]] = {metric: [] for metric in COLUMNS}
     for entry in group:
-        chosen = _chosen(entry.predictions, negatives)
-        found = measure(entry.row.score[chosen], entry.predictions.pairs.label[chosen], entry.row.threshold)
-        found |= match_metrics(entry.row, entry.predictions.frame_pairs)
+        chosen = _chosen(entry, negatives)
+        found = measure(entry.score[chosen], entry.judged.label[chosen], THRESHOLD)
+        counts = (np.array([one]) for one in (entry.right, entry.wrong, entry.judged.possible))
+        found |= {metric: float(value[0]) for metric, value in match_shares(*counts).items()}
         for metric in COLUMNS:
             values[metric].append(found[metric])
     return Line(label, {metric: tuple(known) for metric, known in values.items()}, is_reference)
 
 
-def _chosen(predictions: Predictions, negatives: str) -> NDArray[np.int64]:
+def _chosen(entry: Entry, negatives: str) -> NDArray[np.int64]:
     """The drawn pairs with that kind of negatives."""
-    return np.flatnonzero(predictions.pairs.negatives == NEGATIVES.index(negatives)).astype(np.int64)
+    return np.flatnonzero(entry.judged.negatives == NEGATIVES.index(negatives)).astype(np.int64)
 
 
 def _best_rival(line: Line, lines: Sequence[Line]) -> str | None:

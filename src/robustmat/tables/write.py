@@ -11,14 +11,17 @@ from robustmat.tables.values import COLUMNS, Section
 
 
 def write_csv(path: Path, sections: Sequence[Section]) -> Path:
-    """One line for each test, condition, kind of negatives and method: every metric's mean and deviation over seeds."""
+    """One line for each test, condition, kind of negatives and method: every metric's mean, and its deviation over
+    seeds where there are several."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    metrics = [name for metric in COLUMNS for name in (metric, f"{metric}_deviation")]
+    several = any(len(line.values[COLUMNS[0]]) > 1 for section in sections for line in section.lines)
+    metrics = [name for metric in COLUMNS for name in (metric, f"{metric}_deviation")[: 1 + several]]
     writer.writerow(["test", "condition", "negatives", "method", "seeds", *metrics])
     for section in sections:
         for line in section.lines:
-            numbers = [value for metric in COLUMNS for value in (line.mean(metric), line.deviation(metric))]
+            both = [(line.mean(metric), line.deviation(metric))[: 1 + several] for metric in COLUMNS]
+            numbers = [value for values in both for value in values]
             where = [section.test, section.condition, section.negatives, line.label, len(line.values[COLUMNS[0]])]
             writer.writerow([*where, *(f"{value:.4f}" for value in numbers)])
     write_text(path, text.getvalue())

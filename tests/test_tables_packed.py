@@ -1,0 +1,154 @@
+"""Packed predictions: a table is made again without training, to the last digit."""
+
+import csv
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from robustmat.cli import main
+from robustmat.dataset.pairs import NEGATIVES
+from robustmat.errors import DataError
+from robustmat.evaluation.bootstrap import Difference
+from robustmat.evaluation.metrics import measure
+from robustmat.tables import values as tables_values
+from robustmat.tables.definitions import TABLES
+from robustmat.tables.make import write_again
+from robustmat.tables.packed import THRESHOLD, Entry, Judged, PackedTable, levels, read_packed, write_packed
+from robustmat.tables.values import COLUMNS, compare_entries
+
+RESULTS = Path(__file__).parent.parent / "results"
+CONDITIONS = ("clean", "paper:19", "paper:16", "paper:13")
+
+
+@pytest.fixture(autouse=True)
+def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables_values, "BOOTSTRAPS", 20)
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
+    monkeypatch.setattr(sys, "argv", ["robustmat", "reproduce", *map(str, arguments)])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    return int(stopped.value.code or 0)
+
+
+def judged(seed: int) -> Judged:
+    rng = np.random.default_rng(seed)
+    label = rng.random(80) < 0.75
+    first = rng.integers(0, 9, 80)
+    return Judged(np.repeat([0, 1], 40), label, first, np.where(label, first, first + 1), possible=20)
+
+
+def packed(labels: list[str], seeds: int = 1) -> PackedTable:
+    cells = {}
+    for test in ("b+c -> a", "a+c -> b"):
+        for condition in CONDITIONS:
+            for seed in range(seeds):
+                truth, rng = judged(seed), np.random.default_rng(len(cells))
+                scores = {label: rng.integers(-300, 300, 80) + 200.0 * truth.label for label in [*labels, "root-sift"]}
+                cells[test, condition, seed] = tuple(
+                    Entry(label, seed, score, int(rng.integers(9)), 5, truth) for label, score in scores.items()
+                )
+    return PackedTable("main", "robustmat reproduce main --data A", "Seeds 0.", ("root-sift",), cells)
+
+
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("threshold", [-9.0, 0.3, 1.0, 9.0])
+def test_levels_give_every_number_of_a_table_exactly(ties: bool, threshold: float) -> None:
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        label = rng.random(60) < 0.75
+        score = rng.normal(label, 1.0)
+        score = np.round(score) if ties else score
+        level = levels(score, label, threshold)
+        expected, found = measure(score, label, threshold), measure(level, label, THRESHOLD)
+        for metric in COLUMNS:
+            if metric != "match_f1":
+                assert found[metric] == pytest.approx(expected[metric], nan_ok=True), metric
+        truth = Judged(np.zeros(60, np.int64), label, *(rng.integers(0, 7, (2, 60))), possible=0)
+        other = rng.normal(label, 2.0)
+
+        def lead(mine: np.ndarray, truth: Judged = truth, other: np.ndarray = other) -> Difference:
+            both = [([Entry("a", 0, mine, 0, 0, truth)], [Entry("b", 0, other, 0, 0, truth)])]
+            return compare_entries(both, NEGATIVES[0])
+
+        exact, again = lead(score), lead(level)
+        assert (again.value, again.low, again.high) == pytest.approx((exact.value, exact.low, exact.high))
+
+
+def test_levels_are_few_where_labels_are_told_apart() -> None:
+    label = np.arange(1000) >= 300
+    assert sorted(set(levels(np.arange(1000.0), label, 500.0))) == [-2, -1, 0]
+
+
+def test_a_packed_table_comes_back_as_it_was_and_the_same_bytes_each_time(tmp_path: Path) -> None:
+    made = packed(["hardnet", "robustmat"], seeds=2)
+    for name in ("a.npz", "b.npz"):
+        write_packed(tmp_path / name, made)
+    assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
+    again = read_packed(tmp_path / "a.npz")
+    assert (again.table, again.command, again.amount, again.references) == (
+        made.table,
+        made.command,
+        made.amount,
+        made.references,
+    )
+    assert list(again.cells) == list(made.cells)
+    for cell, entries in made.cells.items():
+        for ours, theirs in zip(entries, again.cells[cell], strict=True):
+            assert (ours.label, ours.seed, ours.right, ours.wrong) == (
+                theirs.label,
+                theirs.seed,
+                theirs.right,
+                theirs.wrong,
+            )
+            assert (ours.score == theirs.score).all()
+            for name in ("negatives", "label", "identity_a", "identity_b"):
+                assert (getattr(ours.judged, name) == getattr(theirs.judged, name)).all()
+            assert ours.judged.possible == theirs.judged.possible
+
+
+def test_other_tables_are_excerpts_of_the_same_predictions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    labels = [row.label for row in TABLES["main"].rows]
+    write_packed(tmp_path / "main.npz", packed(labels))
+    whole = write_again(tmp_path / "main.npz", tmp_path)
+    known = {
+        (line["test"], line["condition"], line["negatives"], line["method"]): line
+        for line in csv.DictReader(whole.csv.open())
+    }
+    for kind in ("noise-levels", "neighborhood"):
+        assert run(monkeypatch, kind, "--from-predictions", tmp_path / "main.npz", "--out", tmp_path / "x") == 0
+        page = (tmp_path / "x" / "tables" / f"{kind}.md").read_text()
+        assert f"robustmat reproduce {kind} --from-predictions main.npz" in page
+        assert "robustmat reproduce main --data A" in page
+        lines = list(csv.DictReader((tmp_path / "x" / "tables" / f"{kind}.csv").open()))
+        assert {line["method"] for line in lines} == {*(row.label for row in TABLES[kind].rows), "root-sift"}
+        assert {line["condition"] for line in lines} == set(TABLES[kind].conditions)
+        assert all(known[line["test"], line["condition"], line["negatives"], line["method"]] == line for line in lines)
+
+
+def test_what_a_file_does_not_hold_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_packed(tmp_path / "main.npz", packed(["hardnet", "robustmat"]))
+    with pytest.raises(DataError, match=r"no predictions of the row .*sosnet.*the file holds hardnet, robustmat"):
+        write_again(tmp_path / "main.npz", tmp_path, kind="neighborhood")
+    with pytest.raises(DataError, match="no predictions of the condition snow:3"):
+        write_again(tmp_path / "main.npz", tmp_path, conditions=["snow:3"])
+    (tmp_path / "cut.npz").write_bytes((tmp_path / "main.npz").read_bytes()[:500])
+    for table, name, expected in (
+        ("main", "cut.npz", "not a prediction file of"),
+        ("main", "none.npz", "not found"),
+        ("stability", "main.npz", "no table of trained methods"),
+        ("mian", "main.npz", "did you mean 'main'"),
+    ):
+        assert run(monkeypatch, table, "--from-predictions", tmp_path / name, "--out", tmp_path / "y") == 2
+        assert expected in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize("file", sorted(RESULTS.glob("*.npz")), ids=lambda path: path.stem)
+def test_committed_tables_are_what_their_predictions_give(file: Path, tmp_path: Path) -> None:
+    written = write_again(file, tmp_path, file.stem)
+    assert written.csv.read_bytes() == file.with_suffix(".csv").read_bytes()
