@@ -15,7 +15,8 @@ WIDER = {"model": {"patch": {"context": 3.0}}}
 # What the paper has: no hand-crafted descriptors beside what is learned, and the crop alone, as all rivals see it.
 LEARNED = {"vertex": {"orientations": 0, "colours": False}, "patch": {"context": None}}
 # Trainings that are more than a method's name: their configuration, changes to it, and the checkpoint they start from.
-UNTRAINED = {"warm_start": True, "steps": 0}
+NO_STEP = {"steps": 0, "views": 1}  # nothing is learned: one view of each frame is enough to start from
+UNTRAINED = {"warm_start": True, **NO_STEP}
 NAMED: dict[str, dict[str, Any]] = {
     "robustmat": {"config": "street", "changes": {"model": LEARNED}},
     # What training starts from: principal components and a distance, no step taken.
@@ -24,7 +25,7 @@ NAMED: dict[str, dict[str, Any]] = {
     "robustmat-plain": {"config": "street", "changes": {"model": merged(LEARNED, {"vertex": {"field": "plain"}})}},
     "robustmat-handcrafted": {"config": "street"},  # beside hand-crafted descriptors, as `street` has them
     "street": {"config": "street-real", "start": "street"},  # the shipped checkpoint, fine-tuned
-    "street-shipped": {"config": "street-real", "start": "street", "changes": {"steps": 0}},  # trained elsewhere
+    "street-shipped": {"config": "street-real", "start": "street", "changes": NO_STEP},  # trained elsewhere
 }
 NOISE = ("clean", "paper:19", "paper:16", "paper:13")
 DENOISED = "+denoising"  # the same row, shown denoised frames

@@ -13,7 +13,7 @@ from robustmat.tables.bars import draw_bars
 from robustmat.tables.definitions import Row, Table, find_table
 from robustmat.tables.examples import draw_examples
 from robustmat.tables.labels import QUESTIONS, short_names
-from robustmat.tables.packed import PackedTable, make_entry, make_judged, read_packed, write_packed
+from robustmat.tables.packed import Cell, Entry, PackedTable, make_entry, make_judged, read_packed, write_packed
 from robustmat.tables.page import Commands, shown_condition, write_page
 from robustmat.tables.plan import REFERENCES, EvaluationSplit, TrainingSplit, run_folder
 from robustmat.tables.reproduce import Found, Workspace, evaluate_command, start_of, test_name, train_command
@@ -61,7 +61,8 @@ def write_table(
     """
     folder, kind = workspace.path / "tables", kind or name
     names = dict(zip(map(test_name, tests), short_names(tests), strict=True))
-    cells, references = {}, {}
+    cells: dict[Cell, tuple[Entry, ...]] = {}
+    references: dict[str, None] = {}  # in their order
     for perturb in table.conditions:
         for test, short in names.items():
             for seed in workspace.settings.seeds:

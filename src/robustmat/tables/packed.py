@@ -138,7 +138,7 @@ def read_packed(path: Path | str) -> PackedTable:
             judged = Judged(negatives, arrays[f"{number}.label"], first, second, facts["possible"])
             rows = zip(facts["rows"], score, arrays[f"{number}.matches"].tolist(), strict=True)
             cells[facts["test"], facts["condition"], facts["seed"]] = tuple(
-                Entry(label, facts["seed"], mine, *matches, judged) for label, mine, matches in rows
+                Entry(label, facts["seed"], mine, right, wrong, judged) for label, mine, (right, wrong) in rows
             )
         return PackedTable(head["table"], head["command"], head["amount"], tuple(head["references"]), cells)
     except (KeyError, TypeError, ValueError, IndexError) as problem:
