@@ -167,3 +167,10 @@ def test_committed_pages_fit_a_screen_and_say_what_their_csv_says(page: Path) ->
             checked += 1
     assert checked > 20
     assert "```sh\nrobustmat reproduce" in text
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+def test_tables_without_their_predictions_say_that_they_are_history(page: Path) -> None:
+    """They are of the ground truth of version 0.1; a table that is made anew names the file of its predictions."""
+    text = page.read_text()
+    assert ("ground truth of version 0.1" in text.partition("|")[0]) != ("--from-predictions" in text)
