@@ -7,13 +7,13 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from robustmat.features.keypoints import Keypoints
-from robustmat.geometry.relative_pose import MotionPrior
+from robustmat.geometry.relative_pose import MotionPrior, nothing
 from robustmat.matching.assign import mutual_best
-from robustmat.matching.combine import Combination, candidate_features, compete
+from robustmat.matching.combine import BESIDE_SCENE, SCENE_NAMES, Combination, candidate_features, compete
 from robustmat.matching.diffusion import DiffusionConfig, agreement, diffuse
 from robustmat.matching.keypoints_in_boxes import keypoint_votes
 from robustmat.matching.motion import car_motions, known_motion, motion_likelihood, tangent_boxes
-from robustmat.matching.scene import SCENE_FEATURES, SceneView, scene_evidence
+from robustmat.matching.scene import SCENE_FEATURES, SceneEvidence, SceneView, scene_evidence
 from robustmat.tables.marginal import MarginalConfig, marginal
 from robustmat.types import CATEGORIES, Array
 
@@ -189,3 +189,19 @@ def test_a_combination_is_plain_numbers() -> None:
     share = odds / np.sqrt((1 + odds) * (1 + odds))
     expected = 1 / (1 + np.exp(-(1.1 * np.log(share / (1 - share)) + 0.2)))
     np.testing.assert_allclose(probability, [[expected, 0.0]], rtol=1e-9)
+
+
+@pytest.mark.parametrize("trust", [0.0, 0.4, 1.0])
+def test_the_scene_counts_as_far_as_it_is_trusted_and_changes_what_landmarks_count(trust: float) -> None:
+    rng = np.random.default_rng(0)
+    logits, belief = {"placement": rng.normal(size=(3, 2))}, rng.uniform(0.01, 0.99, (3, 2))
+    pose, no_matches = nothing(0), np.zeros((0, 2), np.int64)
+    scene = SceneEvidence(pose, rng.normal(size=(3, 2, len(SCENE_FEATURES))), no_matches, trust)
+    alone, beside = candidate_features(logits, belief), candidate_features(logits, belief, scene)
+    assert set(beside) == {"placement", "diffusion", *BESIDE_SCENE.values(), *SCENE_NAMES}
+    for name, number in alone.items():
+        np.testing.assert_array_equal(beside[name], number)
+        np.testing.assert_allclose(beside[BESIDE_SCENE[name]], trust * number)
+    np.testing.assert_allclose(beside["scene"], trust)
+    for index, name in enumerate(SCENE_FEATURES):
+        np.testing.assert_allclose(beside[f"scene_{name}"], trust * scene.features[:, :, index])

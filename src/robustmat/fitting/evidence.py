@@ -20,7 +20,7 @@ from robustmat.dataset.truth import UNKNOWN, FrameTruth, Indices, Truth, label_c
 from robustmat.evaluation.scoring import Memory, embed_frames, views_of
 from robustmat.files import replacing
 from robustmat.fitting.combination import Case, fit_combination
-from robustmat.matching.combine import EVIDENCE_FEATURES, CategoryPair, Combination, pairs_of
+from robustmat.matching.combine import BESIDE_SCENE, EVIDENCE_FEATURES, CategoryPair, Combination, pairs_of
 from robustmat.matching.combined import CombinedMatcher, LogitMatcher
 from robustmat.matching.keypoints_in_boxes import keypoint_votes
 from robustmat.perturb import Perturbation, parse
@@ -33,7 +33,7 @@ UNRELATED_SHARE = 0.25  # what frame pairs that share nothing weigh beside the o
 FOR = ("pair", "frames", "placement", "diffusion", "scene_guided_share")
 AGAINST = ("scene_column", "scene_edges", "scene_width", "scene_misfit", "scene_parted")
 # Real drives do not label windows, so towns alone tell how to weigh them. Rows of equal windows agree on many motions.
-LEFT_OUT: dict[str, tuple[str, ...]] = {"window": ("diffusion",)}
+LEFT_OUT: dict[str, tuple[str, ...]] = {"window": ("diffusion", BESIDE_SCENE["diffusion"])}
 OWN_WEIGHTS = tuple(LEFT_OUT)
 FEWEST_OWN = 300  # matched candidates
 SIGNS = dict.fromkeys(FOR, 1) | dict.fromkeys(AGAINST, -1)

@@ -23,12 +23,14 @@ BELIEF_SUREST = 1e-5
 LOGIT_RANGE = 30.0
 
 # What each kind of evidence weighs. Every number of the scene is weighed by how reliable the scene is, so that with
-# few inliers nothing of it is left.
+# few inliers nothing of it is left. What landmarks say by themselves is weighed twice: as it is, and as far as the
+# scene is reliable, for beside a known motion it counts otherwise than alone.
 SCENE_NAMES = ("scene", *(f"scene_{name}" for name in SCENE_FEATURES))
+BESIDE_SCENE = {name: f"{name}_beside_scene" for name in ("placement", "diffusion")}
 EVIDENCE_FEATURES: dict[str, tuple[str, ...]] = {
     "frames": ("pair", "frames"),
     "placement": ("placement", "diffusion"),
-    "scene": ("placement", "diffusion", *SCENE_NAMES),
+    "scene": ("placement", "diffusion", *BESIDE_SCENE.values(), *SCENE_NAMES),
 }
 
 
@@ -114,4 +116,5 @@ def candidate_features(
     if scene is not None:
         numbers = [np.ones(scene.features.shape[:2]), *np.moveaxis(scene.features, 2, 0)]
         features |= {name: scene.trust * number for name, number in zip(SCENE_NAMES, numbers, strict=True)}
+        features |= {beside: scene.trust * features[name] for name, beside in BESIDE_SCENE.items() if name in features}
     return features

@@ -18,7 +18,7 @@ from torch import Tensor
 from robustmat.evaluation.bootstrap import percentile_interval
 from robustmat.files import write_json, write_text
 from robustmat.fitting.evidence import BLANK, fit_combinations
-from robustmat.matching.combine import BELIEF_SUREST, EVIDENCE_FEATURES, SCENE_NAMES, Combination
+from robustmat.matching.combine import BELIEF_SUREST, BESIDE_SCENE, EVIDENCE_FEATURES, SCENE_NAMES, Combination
 from robustmat.matching.combined import CombinedMatcher, candidates, whole_frame
 from robustmat.matching.decision import log_odds
 from robustmat.matching.diffusion import DiffusionConfig, diffuse
@@ -83,8 +83,13 @@ NETWORK_PARTS: dict[str, Callable[[RobustMat], None]] = {
 
 def _weighing(**renamed: str) -> dict[str, tuple[str, ...]]:
     """The features of each kind of evidence, with some of them replaced, or left out where the new name is empty."""
+    renamed |= {BESIDE_SCENE[name]: new and _beside(new) for name, new in renamed.items() if name in BESIDE_SCENE}
     chosen = {kind: [renamed.get(name, name) for name in EVIDENCE_FEATURES[kind]] for kind in KINDS}
     return {kind: tuple(name for name in names if name) for kind, names in chosen.items()}
+
+
+def _beside(name: str) -> str:
+    return f"{name}_beside_scene"
 
 
 def _by(twin: str) -> dict[str, tuple[str, ...]]:
@@ -134,8 +139,9 @@ class DissectedMatcher(CombinedMatcher):
         }
         self.rows = rows_of(retrained)
         names = {name for chosen in self.rows.values() for names in chosen.values() for name in names}
-        known = Combination(weights=dict.fromkeys(sorted({*names, *BLANK.weights, *SCENE_NAMES}), 0.0), intercept=0.0)
-        super().__init__(inner, {"scene": known}, "scene")
+        self.known = {*names, *BLANK.weights, *SCENE_NAMES}
+        blank = Combination(weights=dict.fromkeys(sorted(self.known), 0.0), intercept=0.0)
+        super().__init__(inner, {"scene": blank}, "scene")
         self.fingerprint = "+".join([inner.fingerprint, *(other.fingerprint for other in retrained.values())])
 
     def embed(self, frame: Frame) -> EmbeddedFrame:
@@ -162,6 +168,11 @@ class DissectedMatcher(CombinedMatcher):
             features[f"diffusion {twin}"] = agreed(matcher.logits(first, second, "frames"))
         features["placement without all pixels"] = np.zeros_like(features["frames"])
         features["diffusion without all pixels"] = agreed(np.zeros_like(features["frames"]))
+        features |= {
+            _beside(name): features["scene"] * number
+            for name, number in features.items()
+            if _beside(name) in self.known
+        }
         return features, combination
 
 
