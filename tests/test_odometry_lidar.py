@@ -1,13 +1,10 @@
 """LiDAR odometry with few points: a street of walls and poles."""
 
 import numpy as np
-import pytest
 
 from robustmat.geometry.transforms import invert, transform
 from robustmat.odometry.lidar import choose_points, lidar_odometry, on_landmarks
 from robustmat.types import Array, Camera
-
-pytest.importorskip("small_gicp")
 
 
 def street(rng: np.random.Generator) -> tuple[Array, np.ndarray[tuple[int], np.dtype[np.bool_]]]:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,9 @@ from robustmat.geometry.transforms import invert, rigid
 from robustmat.matching.combined import whole_frame
 from robustmat.matching.embedded import EmbeddedFrame
 from robustmat.matching.matcher import Matcher
-from robustmat.odometry.config import ASSISTANCE, OdometryConfig
+from robustmat.odometry.config import USUAL, OdometryConfig
 from robustmat.odometry.keypoints import plain_matches
-from robustmat.odometry.lidar import LANDMARK_SHARE, lidar_odometry, matched_numbers, on_landmarks
+from robustmat.odometry.lidar import LANDMARK_SHARE, lidar_odometry, scans_of
 from robustmat.odometry.run import ASSISTED, BASELINE, assemble, measure
 from robustmat.odometry.steps import Measured
 from robustmat.odometry.tracks import judge_tracks
@@ -33,6 +34,7 @@ from robustmat.types import Array, Frame
 BLOCK = 8  # frames that are drawn together: errors of neighbours go together
 RESAMPLES = 1000
 BUDGETS = (1000, 500, 250, 125)  # LiDAR points of a scan
+DRAWS = 3  # seeds of the points
 
 
 class _Remembering:
@@ -58,6 +60,7 @@ def bench_odometry(
     *,
     frames: Sequence[int],
     parts: Sequence[str] = (),
+    samples: int = 1,
     seed: int = 0,
     lidar: bool = False,
     progress: Progress = silent,
@@ -67,31 +70,44 @@ def bench_odometry(
     Args:
         frames: which frames, by number.
         parts: parts of the assistance that are also measured alone.
+        samples: seeds of the robust sample; errors are root mean squares over all of them.
     """
+    begun = process_time()
     chosen = [data.frames[i] for i in frames]
     noisy = [perturb_frame(frame, parse(weather), seed, f"{data.name}/{frame.name}") for frame in chosen]
-    plain = OdometryConfig(assist=(), scale="poses", seed=seed)
-    configs = {ASSISTED: plain.model_copy(update={"assist": tuple(ASSISTANCE)}), BASELINE: plain}
-    configs |= {part: plain.model_copy(update={"assist": (part,)}) for part in parts}
+    alike = OdometryConfig(assist=(), scale="poses")
+    arms = {ASSISTED: USUAL, BASELINE: (), **{part: (part,) for part in parts}}
+    # The first seed goes by the arm's own name.
+    configs = {
+        f"{arm}-{one}" if one else arm: alike.model_copy(update={"assist": assist, "seed": one})
+        for one in range(samples)
+        for arm, assist in arms.items()
+    }
     remembering = _Remembering(matcher)
     measured = measure(noisy, remembering, lambda frame: frame.landmarks, configs, progress=progress)  # type: ignore[arg-type]
     done = assemble(noisy, measured, configs, [frame.T_world_camera for frame in chosen])
     assert done.truth is not None
     truth = done.truth
-    poses = {**done.poses, "opencv": plain_opencv([remembering.seen[frame.name] for frame in chosen], truth)}
-    errors = {arm: trajectory_errors(one, truth) for arm, one in poses.items()}
+    errors = {
+        arm: [trajectory_errors(done.poses[f"{arm}-{one}" if one else arm], truth) for one in range(samples)]
+        for arm in arms
+    }
+    errors["opencv"] = [
+        trajectory_errors(plain_opencv([remembering.seen[frame.name] for frame in chosen], truth), truth)
+    ]
     told: dict[str, Any] = {
         "data": data.name,
         "perturb": weather,
         "frames": len(chosen),
         "seed": seed,
-        "errors": {arm: one.to_json() for arm, one in errors.items()},
+        "samples": samples,
+        "errors": {arm: mean_errors(some) for arm, some in errors.items()},
         "against_baseline": {arm: compare(one, errors[BASELINE]) for arm, one in errors.items() if arm != BASELINE},
         "tracks": judge_tracks(
             done.tracks, [[mark.identity for mark in frame.landmarks] for frame in chosen]
         ).to_json(),
         "steps": done.metrics()["steps"],
-        "seconds": done.seconds,
+        "processor_seconds": round(process_time() - begun, 1),
     }
     if lidar:
         told["lidar"] = bench_lidar(with_scans(data, chosen), measured, truth, seed)
@@ -111,22 +127,30 @@ def plain_opencv(seen: Sequence[EmbeddedFrame], truth: Array) -> Array:
     return chain(np.array(steps))
 
 
-def compare(one: Errors, other: Errors, seed: int = 0) -> dict[str, Any]:
-    """Relative change of RPE (metres, degrees) against another arm, with intervals by drawing blocks of frames."""
+def mean_errors(some: Sequence[Errors]) -> dict[str, Any]:
+    """Root mean squares over seeds."""
+    told = [one.to_json() for one in some]
+    return {
+        name: None if told[0][name] is None else round(_rms(np.array([one[name] for one in told])), 6)
+        for name in told[0]
+    }
+
+
+def compare(some: Sequence[Errors], others: Sequence[Errors], seed: int = 0) -> dict[str, Any]:
+    """Relative change of RPE (metres, degrees) against another arm, with intervals by drawing blocks of frames.
+
+    All seeds of a frame are drawn together.
+    """
     rng = np.random.default_rng(seed)
-    count = len(one.rpe_steps)
+    count = len(some[0].rpe_steps)
     blocks = [np.arange(start, min(start + BLOCK, count)) for start in range(0, count, BLOCK)]
+    drawn = [np.concatenate([blocks[k] for k in rng.integers(len(blocks), size=len(blocks))]) for _ in range(RESAMPLES)]
     told = {}
-    for name, mine, theirs in (
-        ("rpe", one.rpe_steps, other.rpe_steps),
-        ("rpe_degrees", one.rpe_turns, other.rpe_turns),
-    ):
-        draws = []
-        for _ in range(RESAMPLES):
-            index = np.concatenate([blocks[k] for k in rng.integers(len(blocks), size=len(blocks))])
-            draws.append(_rms(mine[index]) / max(_rms(theirs[index]), 1e-12) - 1)
-        low, high = np.quantile(draws, [0.025, 0.975])
-        told[name] = [round(_rms(mine) / max(_rms(theirs), 1e-12) - 1, 4), round(float(low), 4), round(float(high), 4)]
+    for name, steps in (("rpe", "rpe_steps"), ("rpe_degrees", "rpe_turns")):
+        mine, theirs = (np.stack([getattr(one, steps) for one in arm]) for arm in (some, others))  # [S, N]
+        change = [_rms(mine[:, index]) / max(_rms(theirs[:, index]), 1e-12) - 1 for index in (np.arange(count), *drawn)]
+        low, high = np.quantile(change[1:], [0.025, 0.975])
+        told[name] = [round(float(one), 4) for one in (change[0], low, high)]
     return told
 
 
@@ -150,31 +174,24 @@ def with_scans(data: LandmarkDataset, frames: Sequence[Frame]) -> list[Frame]:
 
 def bench_lidar(frames: Sequence[Frame], measured: Sequence[Measured], truth: Array, seed: int) -> dict[str, Any]:
     """RPE by the number of points, drawn evenly and with more on matched landmarks; KISS-ICP with all points."""
-    scans, matched = [], matched_numbers(measured)
-    for frame, done, numbers in zip(frames, measured, matched, strict=True):
-        points = frame.points_lidar
-        assert points is not None
-        assert frame.camera is not None
-        assert frame.T_camera_lidar is not None
-        xyz = points[:, :3].astype(np.float64)
-        boxes = [done.landmarks[number].box for number in sorted(numbers)]
-        scans.append((xyz, on_landmarks(xyz, boxes, frame.camera, frame.T_camera_lidar)))
+    scans = list(scans_of(frames, measured))
     mount = frames[0].T_camera_lidar
     assert mount is not None
 
-    def judged(poses_lidar: Array) -> dict[str, Any]:
-        return trajectory_errors(mount @ poses_lidar @ invert(mount), truth).to_json()
+    def judged(poses_lidar: Array) -> Errors:
+        return trajectory_errors(mount @ poses_lidar @ invert(mount), truth)
 
     rows = []
     for budget in BUDGETS:
         for name, share in (("even", 0.0), ("landmarks", LANDMARK_SHARE)):
-            found = lidar_odometry(scans, budget, share, seed)
-            rows.append({"points": budget, "chosen": name, "kept": round(found.points, 1), **judged(found.poses)})
+            found = [lidar_odometry(scans, budget, share, one) for one in range(seed, seed + DRAWS)]
+            told = mean_errors([judged(one.poses) for one in found])
+            rows.append({"points": budget, "chosen": name, "kept": round(found[0].points, 1), **told})
     return {
         "points_of_a_scan": float(np.mean([len(points) for points, _ in scans])),
         "on_landmarks": float(np.mean([on.sum() for _, on in scans])),
         "rows": rows,
-        "kiss_icp": None if (rival := kiss_icp([points for points, _ in scans])) is None else judged(rival),
+        "kiss_icp": None if (rival := kiss_icp([points for points, _ in scans])) is None else judged(rival).to_json(),
     }
 
 
@@ -203,6 +220,7 @@ def run_bench(
     out: Path,
     *,
     parts: Sequence[str] = (),
+    samples: int = 1,
     seed: int = 0,
     progress: Progress = silent,
     tell: Callable[[str], None] = lambda _: None,
@@ -222,6 +240,7 @@ def run_bench(
                 matcher,
                 frames=frames,
                 parts=parts,
+                samples=samples,
                 seed=seed,
                 lidar=lidar and weather == "clean",
                 progress=progress,

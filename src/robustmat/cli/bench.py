@@ -371,6 +371,7 @@ def odometry(
     limit: Annotated[int | None, typer.Option(min=3, help="At most so many frames of each, from the first on.")] = None,
     parts: Annotated[str, typer.Option(metavar="P,P,...", help="Parts of the assistance to measure alone.")] = "",
     lidar: Annotated[bool, typer.Option(help="Register LiDAR scans beside the images, with few points.")] = False,
+    samples: Annotated[int, typer.Option(min=1, help="Seeds of the robust sample.")] = 5,
     checkpoint: Checkpoint = "street",
     seed: Annotated[int, typer.Option(min=0, help="Of weather, robust samples and points.")] = 0,
 ) -> None:
@@ -395,6 +396,7 @@ def odometry(
         load(checkpoint, evidence="scene"),
         out,
         parts=[part for part in parts.split(",") if part],
+        samples=samples,
         seed=seed,
         progress=progress_bars(make_console(stderr=True)),
         tell=_tell,

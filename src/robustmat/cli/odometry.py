@@ -60,7 +60,7 @@ Assist = Annotated[
     list[str] | None,
     typer.Option(
         metavar="PART",
-        help="Use only these parts, repeatable: guided, agree, weigh, static, carry, tracks (docs/odometry.md).",
+        help="Use only these parts, repeatable: agree, static, carry, tracks (all four by default), guided, weigh.",
     ),
 ]
 NoAssist = Annotated[bool, typer.Option("--no-assist", help="Keypoints alone, no landmarks.")]
@@ -79,7 +79,11 @@ Detector = Annotated[
 ]
 NoDetector = Annotated[bool, typer.Option("--no-detector", help="Go without landmarks where nobody drew them.")]
 Checkpoint = Annotated[str, typer.Option(help="A shipped name, a checkpoint's folder or a run's.")]
-Seed = Annotated[int, typer.Option(min=0, help="Of the robust sample and of the weather.")]
+Seed = Annotated[int, typer.Option(min=0, help="Of the robust sample, of the weather and of LiDAR points.")]
+Lidar = Annotated[
+    bool, typer.Option("--lidar", help="Also register the LiDAR scans, with few points, more of them on landmarks.")
+]
+LidarPoints = Annotated[int, typer.Option(min=50, help="Points of a scan that --lidar uses.")]
 
 
 @app.callback()
@@ -105,6 +109,8 @@ def path(
     no_detector: NoDetector = False,
     checkpoint: Checkpoint = "street",
     seed: Seed = 0,
+    lidar: Lidar = False,
+    lidar_points: LidarPoints = 1000,
 ) -> None:
     """Odometry of a data set, a folder of frames (docs/data-layouts.md) or a video."""
     from robustmat.odometry.drives import open_drive
@@ -127,6 +133,8 @@ def path(
         no_detector=no_detector,
         checkpoint=checkpoint,
         seed=seed,
+        lidar=lidar,
+        lidar_points=lidar_points,
     )
 
 
@@ -147,15 +155,19 @@ def follow(
     no_detector: NoDetector = False,
     checkpoint: Checkpoint = "street",
     seed: Seed = 0,
+    lidar: Lidar = False,
+    lidar_points: LidarPoints = 1000,
 ) -> None:
     """What every drive is put through; these options are added to a layout's own."""
+    from dataclasses import replace
     from functools import partial
 
     from robustmat.checkpoints.load import load
     from robustmat.config import parse
     from robustmat.errors import InputError
-    from robustmat.odometry.config import ASSISTANCE, OdometryConfig
+    from robustmat.odometry.config import USUAL, OdometryConfig
     from robustmat.odometry.drives import landmarks_of, some_frames, with_camera
+    from robustmat.odometry.lidar import lidar_odometry, scans_of
     from robustmat.odometry.run import run_odometry
     from robustmat.odometry.write import write_odometry
     from robustmat.perturb.named import parse as parse_perturbation
@@ -163,13 +175,18 @@ def follow(
 
     if assist and no_assist:
         raise InputError("give --assist or --no-assist, not both")
-    parts = () if no_assist else tuple(assist or ASSISTANCE)
+    parts = () if no_assist else tuple(assist or USUAL)
     settings = {"assist": parts, "scale": scale, "camera_height": camera_height, "seed": seed}
     config = parse(OdometryConfig, settings, "odometry settings")
     weather = parse_perturbation(perturb)
     drive = some_frames(with_camera(drive, camera), every, first, last)
     if len(drive.frames) < 2:
         raise InputError(f"odometry needs at least two frames: {drive.name} has {len(drive.frames)}")
+    if lidar and not all(frame.load_points and frame.T_camera_lidar is not None for frame in drive.frames):
+        raise InputError(
+            f"--lidar needs a scan for every frame, and {drive.name} has none for some: give a layout's name and folder, "
+            "such as `robustmat odometry kitti-raw ROOT ...` (a prepared data set keeps no scans)"
+        )
     need("evo", purpose="odometry")
     console = make_console(stderr=True)
     truth = _truth(drive, refine_poses, out / ".poses.npz", console)
@@ -191,6 +208,9 @@ def follow(
         truth=truth,
         progress=progress_bars(console),
     )
+    if lidar:
+        scans = scans_of(progress_bars(console)(drive.frames, "LiDAR"), done.measured)
+        done = replace(done, lidar=lidar_odometry(scans, lidar_points, seed=seed))
     metrics = write_odometry(done, drive, out)
     for left in (keep, out / ".poses.npz"):
         left.unlink(missing_ok=True)
@@ -221,7 +241,10 @@ def _say(done: Any, metrics: dict[str, Any], out: Path) -> None:
         from rich.table import Table
 
         table = Table("", "ATE m", "RPE m a step", "degrees a step", "off after 10 m")
-        for name, row in (("with landmarks", metrics), ("without", metrics["baseline"])):
+        rows = [("with landmarks", metrics), ("without", metrics["baseline"])]
+        if "lidar" in metrics:
+            rows.append((f"LiDAR, {metrics['lidar']['points']:.0f} points a scan", metrics["lidar"]))
+        for name, row in rows:
             share = "" if row["stretch"] is None else f"{100 * row['stretch']:.2f} %"
             table.add_row(name, f"{row['ate']:.3f}", f"{row['rpe']:.4f}", f"{row['rpe_degrees']:.4f}", share)
         make_console().print(table)

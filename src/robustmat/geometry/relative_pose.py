@@ -127,26 +127,33 @@ def refined_pose(
     *,
     weight: Array | None = None,
     fewest: int = FEWEST_INLIERS,
+    coarse: float = 0.0,
 ) -> RelativePose:
     """A motion (rotation, direction) made better by all matches, whose residuals say themselves how large they are.
 
     Keypoints of neighbouring clean frames fit to a sixth of a pixel, those in rain to a whole one and with long tails:
-    hence Cauchy's weights, with a scale of the matches' own.
+    hence Cauchy's weights, with a scale of the matches' own. Matches of points nearer than one step, or behind the
+    camera, count for nothing: near the direction of travel any false match lies on its epipolar line, and holds the
+    motion where it is.
 
     Args:
         weight: [M], how much each match counts against a usual one; 0 leaves it out.
+        coarse: pixels by which the start may be off; the tolerance narrows from there.
     """
     products = _products(rays_a, rays_b)
     R, direction = start[0][None], _unit(start[1])[None]
     worth = np.ones(len(rays_a)) if weight is None else weight
     scale, information, residual = RESIDUAL, np.eye(5)[None], np.zeros((1, 0))
-    for _ in range(REFINEMENTS):
+    for turn in range(REFINEMENTS):
         residual = focal * np.abs(_sampson(_essential(R, direction), products))
-        scale = _own_scale(residual[0, worth > 0], scale)
-        trust = worth / (1 + (residual / scale) ** 2) * (residual < 5 * scale)
-        R, direction, information = _stepped(R, direction, products, focal, prior, trust / scale**2)
+        there = _beyond_a_step(R[0], direction[0], rays_a, rays_b)
+        scale = _own_scale(residual[0, there & (worth > 0)], scale)
+        width = max(scale, coarse * 0.7**turn)
+        trust = worth * there / (1 + (residual / width) ** 2) * (residual < 5 * width)
+        R, direction, information = _stepped(R, direction, products, focal, prior, trust / width**2)
     residual = focal * np.abs(_sampson(_essential(R, direction), products))
-    support = float((worth * np.log1p(FALSE_RANGE / scale / (1 + (residual[0] / scale) ** 2))).sum())
+    there = _beyond_a_step(R[0], direction[0], rays_a, rays_b)
+    support = float((there * worth * np.log1p(FALSE_RANGE / scale / (1 + (residual[0] / scale) ** 2))).sum())
     support -= 0.5 * float((_prior_residual(R, direction, prior) ** 2).sum())
     return _described(
         R[0], direction[0], information[0], support, products, focal, prior is None, fewest, INLIER_SCALES * scale
@@ -391,6 +398,11 @@ def depths(R: Array, direction: Array, rays_a: Array, rays_b: Array) -> tuple[Ar
 def _in_front(R: Array, direction: Array, rays_a: Array, rays_b: Array) -> NDArray[np.bool_]:
     z_a, z_b = depths(R, direction, rays_a, rays_b)
     return np.asarray((z_a > 0) & (z_b > 0))
+
+
+def _beyond_a_step(R: Array, direction: Array, rays_a: Array, rays_b: Array) -> NDArray[np.bool_]:
+    z_a, z_b = depths(R, direction, rays_a, rays_b)
+    return np.asarray((z_a > 1) & (z_b > 1))
 
 
 def _unit(v: Array) -> Array:

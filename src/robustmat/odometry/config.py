@@ -5,7 +5,7 @@ from pydantic import Field, field_validator
 
 from robustmat.config import Config, nearest
 
-# The parts of the assistance, in the order in which they act.
+# The parts of the assistance, in the order in which they act; results/odometry.md tells what each brings.
 ASSISTANCE = {
     "guided": "keypoints of two matched landmarks are matched once more, among themselves",
     "agree": "keypoint matches that lead from a matched landmark past its partner are dropped",
@@ -14,13 +14,14 @@ ASSISTANCE = {
     "carry": "where keypoints are few, the motion that the landmarks agree on carries on",
     "tracks": "bearings of landmarks over several frames hold the poses together",
 }
+USUAL = ("agree", "static", "carry", "tracks")
 SCALES = ("auto", "lidar", "poses", "height", "none")
 
 
 class OdometryConfig(Config):
     """Settings of a run; metres, radians and pixels."""
 
-    assist: tuple[str, ...] = tuple(ASSISTANCE)
+    assist: tuple[str, ...] = USUAL
     scale: str = "auto"  # where metres come from: LiDAR, given poses, the camera's height, or nowhere
     camera_height: float = Field(default=1.65, gt=0)  # above the road
     keypoints: str = "sift"
@@ -30,7 +31,7 @@ class OdometryConfig(Config):
     turn_deviation: float = Field(default=float(np.radians(0.5)), gt=0)  # radians
     heading_deviation: float = Field(default=0.015, gt=0)  # of the direction of travel, radians
     speed_deviation: float = Field(default=0.08, gt=0)  # share of the distance
-    independent: float = Field(default=0.3, gt=0, le=1)  # worth of a keypoint match beside it: their errors go together
+    independent: float = Field(default=0.1, gt=0, le=1)  # worth of a keypoint match beside it: their errors go together
     # What is too little to say anything.
     fewest_inliers: int = Field(default=25, ge=8)
     still: float = Field(default=0.8, gt=0)  # pixels that keypoints move, beyond a turn, when the car stands

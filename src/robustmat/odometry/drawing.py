@@ -15,11 +15,12 @@ from robustmat.odometry.tracks import with_tracks
 from robustmat.types import Array
 
 WIDTH, HEIGHT, MARGIN, TOP = 1200, 800, 60, 110
-TRUTH = "truth"
+TRUTH, LIDAR = "truth", "lidar"
 STYLES: Mapping[str, tuple[str, tuple[int, int, int], int]] = {  # label, colour (Okabe and Ito's), width
     TRUTH: ("truth", (110, 110, 110), 7),
     BASELINE: ("without landmarks", (213, 94, 0), 3),
     ASSISTED: ("with landmarks", (0, 114, 178), 3),
+    LIDAR: ("LiDAR", (204, 121, 167), 3),
 }
 LANDMARK = (0, 158, 115)
 
@@ -28,6 +29,7 @@ def plot_trajectory(done: Odometry, path: Path, title: str) -> Path:
     """Trajectories from above (x to the right, z ahead of the first camera) and the landmarks that have a place."""
     lines = {} if done.truth is None else {TRUTH: done.truth[:, [0, 2], 3]}
     lines |= {arm: done.poses[arm][:, [0, 2], 3] for arm in (BASELINE, ASSISTED) if arm in done.poses}
+    lines |= {} if done.lidar_poses is None else {LIDAR: done.lidar_poses[:, [0, 2], 3]}
     places = np.array([track.position for track in done.tracks if track.position is not None]).reshape(-1, 3)[:, [0, 2]]
     return write_picture(path, picture(lines, places, title))
 

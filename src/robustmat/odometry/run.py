@@ -22,6 +22,7 @@ import numpy as np
 from robustmat.files import write_text
 from robustmat.matching.matcher import Matcher
 from robustmat.odometry.config import DEFAULT, OdometryConfig
+from robustmat.odometry.lidar import LidarOdometry, camera_poses
 from robustmat.odometry.steps import Measured, Walk, walk
 from robustmat.odometry.tracks import Track, join_tracks, placed_tracks, sightings_of
 from robustmat.odometry.trajectory import trajectory_errors
@@ -46,6 +47,7 @@ class Odometry:
     truth: Array | None  # [N, 4, 4], in the axes of the first camera
     seconds: float
     drive_seconds: float
+    lidar: LidarOdometry | None = None
 
     @property
     def best(self) -> Array:
@@ -61,10 +63,24 @@ class Odometry:
                 "baseline": trajectory_errors(self.poses[BASELINE], self.truth).to_json(),
                 **told,
             }
+        if self.lidar is not None:
+            told["lidar"] = self._lidar_metrics(self.lidar)
         by = {arm: Counter(done.steps[arm].by for done in self.measured) for arm in self.poses}
         metres = Counter(step.metres_by for done in self.measured for step in done.steps.values() if step.metres_by)
         told |= {"steps": {arm: dict(count) for arm, count in by.items()}, "metres_by": dict(metres)}
         return {**told, "seconds": round(self.seconds, 3), "real_time_factor": round(self.real_time_factor, 3)}
+
+    @property
+    def lidar_poses(self) -> Array | None:
+        """T_world_camera [N, 4, 4] by LiDAR alone, where it was asked for."""
+        mount = self.frames[0].T_camera_lidar
+        return None if self.lidar is None or mount is None else camera_poses(self.lidar, mount)
+
+    def _lidar_metrics(self, lidar: LidarOdometry) -> dict[str, Any]:
+        told = {"points": round(lidar.points, 1), "registered": int(lidar.registered.sum())}
+        if self.truth is None or self.lidar_poses is None:
+            return told
+        return {**trajectory_errors(self.lidar_poses, self.truth).to_json(), **told}
 
     @property
     def real_time_factor(self) -> float:

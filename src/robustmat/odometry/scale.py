@@ -21,6 +21,7 @@ FEWEST = 8
 NEAR_POINT = 2.5  # pixels between a keypoint and the LiDAR point that gives its depth
 FARTHEST = 40.0  # depth in units of the step beyond which a keypoint's own depth says little
 ROAD_BELOW, ROAD_BESIDE = 0.12, 1.5  # tangent below the horizon; how far aside, in camera heights
+POSES_SURE = 0.003  # share of a step by which GPS and wheels are off
 SURE = 0.01  # no measured step is surer than that share of it
 
 
@@ -47,7 +48,7 @@ def measured_metres(
         if frame_a.T_world_camera is None or frame_b.T_world_camera is None:
             return None
         moved = float(np.linalg.norm(frame_a.T_world_camera[:3, 3] - frame_b.T_world_camera[:3, 3]))
-        return Metres(moved, SURE, "poses")
+        return Metres(moved, POSES_SURE, "poses")
     used = pose.inliers
     if kind not in ("lidar", "height") or used.sum() < FEWEST:
         return None

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 from robustmat.geometry.relative_pose import (
+    COARSE_RESIDUAL,
     DOUBT,
     FEWEST_MATCHES,
     MotionPrior,
@@ -25,11 +26,12 @@ from robustmat.geometry.relative_pose import (
 from robustmat.matching.scene import SceneView
 from robustmat.odometry.config import OdometryConfig
 from robustmat.odometry.keypoints import PointMatches
-from robustmat.odometry.prediction import Prediction
+from robustmat.odometry.prediction import START, Prediction
 from robustmat.types import Array
 
 SAMPLE_ERROR = 1.5  # pixels
 FOCAL_SCALE = 0.5  # pixels
+MOST = 0.5  # share of the matches that must agree on a motion which overrules the prediction
 SURPRISE = 5.0  # standard deviations from the prediction from which it may be let go
 
 
@@ -58,36 +60,57 @@ def keypoint_motion(
     focal = float(np.sqrt(a.intrinsics[0] * b.intrinsics[0]))
     turn, moved = rotation_only(rays_a[used], rays_b[used], focal)
     if moved < config.still:
-        direction = (prediction or _START).step()[1]
+        direction = (prediction or START).step()[1]
         agree = np.zeros(count, np.bool_)
         agree[used] = True
         pose = RelativePose(turn, direction, agree, np.zeros(count), 0.0, np.eye(5) * 1e-6, False)
         return KeypointMotion(pose, True)
     sampled = _sampled(a, b, points, used, rays_a, rays_b, config)
+    if (on := used & (points.on >= 0)).sum() >= FEWEST_MATCHES:  # matches on landmarks are the surest
+        sampled += _sampled(a, b, points, on, rays_a, rays_b, config)
+    prior = (prediction or START).prior(interval, config)
     if prediction is None:
         free = relative_pose(rays_a[used], rays_b[used], focal, fewest=config.fewest_inliers)
-        starts = [(free.R_b_a, free.direction), *sampled]
-        worth = config.independent * points.weight
-        return KeypointMotion(_best(starts, rays_a, rays_b, focal, None, worth, config), False)
-    prior = prediction.prior(interval, config)
+        sampled = [*sampled, (free.R_b_a, free.direction)]
     if sampled and float(sampled[0][1] @ prior.T_b_a[:3, 3]) < 0:  # the other way round: reversing
         prior = _reversed(prior)
     start = (prior.T_b_a[:3, :3], prior.T_b_a[:3, 3])
     worth = config.independent * points.weight
-    told = _best([start, *sampled], rays_a, rays_b, focal, prior, worth, config)
-    alone = _best(sampled or [start], rays_a, rays_b, focal, None, worth, config)
-    surprising = _surprise(alone, prior) > SURPRISE and not alone.abstains and alone.support > told.support + DOUBT
-    return KeypointMotion(alone if surprising else told, False)
+    told = max(
+        refined_pose(
+            start, rays_a, rays_b, focal, prior, weight=worth, fewest=config.fewest_inliers, coarse=COARSE_RESIDUAL
+        ),
+        _best(sampled, rays_a, rays_b, focal, prior, worth, config) if sampled else nothing(count),
+        key=lambda pose: (not pose.abstains, pose.support),
+    )
+    return KeypointMotion(_overruled(told, sampled, rays_a, rays_b, focal, prior, worth, config), False)
 
 
-def _surprise(pose: RelativePose, prior: MotionPrior) -> float:
+def _overruled(
+    told: RelativePose,
+    sampled: list[tuple[Array, Array]],
+    rays_a: Array,
+    rays_b: Array,
+    focal: float,
+    prior: MotionPrior,
+    worth: Array,
+    config: OdometryConfig,
+) -> RelativePose:
+    """`told`, or a motion far from the prediction that most matches agree on (fewer agree on some motion by chance)."""
+    most = MOST * (worth > 0).sum()
+    far = [start for start in sampled if _surprise(*start, prior) > SURPRISE]
+    if told.count > most or not far:
+        return told
+    alone = _best(far, rays_a, rays_b, focal, None, worth, config)
+    surprising = _surprise(alone.R_b_a, alone.direction, prior) > SURPRISE
+    return alone if surprising and alone.count > most and alone.support > told.support + DOUBT else told
+
+
+def _surprise(R_b_a: Array, direction: Array, prior: MotionPrior) -> float:
     """How many standard deviations a motion is from what was predicted, in its turn or its direction."""
-    turn = float(Rotation.from_matrix(pose.R_b_a @ prior.T_b_a[:3, :3].T).magnitude()) / prior.rotation_deviation
+    turn = float(Rotation.from_matrix(R_b_a @ prior.T_b_a[:3, :3].T).magnitude()) / prior.rotation_deviation
     ahead = prior.T_b_a[:3, 3] / np.linalg.norm(prior.T_b_a[:3, 3])
-    return max(turn, float(np.linalg.norm(pose.direction - ahead)) / prior.translation_deviation)
-
-
-_START = Prediction(np.zeros(3), np.array([0.0, 0.0, 1.0]))
+    return max(turn, float(np.linalg.norm(direction - ahead)) / prior.translation_deviation)
 
 
 def _best(

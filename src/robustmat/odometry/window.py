@@ -21,7 +21,8 @@ from robustmat.types import Array
 
 ROUNDS = 5
 STRIDE = 4  # frames between two solved stretches
-INFLATION = 1.5  # of the steps' variances
+STRAIN = 28.0  # chi square of six, one in ten thousand: bearings that bend a step further are wrong somewhere
+FLOOR = 1e-10 * np.eye(6)
 FEWEST = 3  # sightings of a landmark within a stretch
 POLE_UPRIGHT = 1e3  # pixels: how much of a pole is seen says nothing about heights
 OUTLIER = 2.0  # standard deviations from which a bearing counts less and less
@@ -99,7 +100,7 @@ def _bearings(
 
 def _solve(poses: Array, steps: Sequence[tuple[Step, int, int]], bearings: Bearings | None) -> Array:
     """Better T_world_camera [W, 4, 4] of a stretch, whose first pose stays."""
-    if bearings is None or len(poses) < FEWEST:
+    if bearings is None or len(poses) < FEWEST or not steps:
         return poses
     T = np.stack([invert(pose) for pose in poses])  # T_camera_world
     points, good = _first_places(T, bearings)
@@ -116,7 +117,7 @@ def _solve(poses: Array, steps: Sequence[tuple[Step, int, int]], bearings: Beari
         delta = -np.linalg.solve(reduced, right)
         points = points - np.einsum("lpq,lq->lp", C, gp + np.einsum("liq,i->lq", B, delta))
         T = np.stack([_shift(one, delta[6 * i : 6 * i + 6]) for i, one in enumerate(T)])
-    if not np.isfinite(T).all():
+    if not np.isfinite(T).all() or max(_strain(T, *one) for one in steps) > STRAIN:
         return poses
     return np.stack([invert(one) for one in T])
 
@@ -146,16 +147,27 @@ def _first_places(T: Array, bearings: Bearings) -> tuple[Array, NDArray[np.bool_
     return points, good
 
 
+def _strain(T: Array, step: Step, a: int, b: int) -> float:
+    """How far bearings bent a measured step: its squared deviation, by its own covariance."""
+    r, _ = _step_residual(T[a], T[b], step)
+    return float(r @ np.linalg.solve(step.covariance + FLOOR, r))
+
+
+def _step_residual(T_a: Array, T_b: Array, step: Step) -> tuple[Array, Array]:
+    """Turn and shift [6] by which two poses differ from a measured step, and T_b_a."""
+    T_b_a = T_b @ invert(T_a)
+    off = T_b_a @ invert(step.T_b_a)
+    return np.concatenate([Rotation.from_matrix(off[:3, :3]).as_rotvec(), off[:3, 3]]), T_b_a
+
+
 def _add_steps(H: Array, g: Array, T: Array, steps: Sequence[tuple[Step, int, int]]) -> None:
     for step, a, b in steps:
-        T_b_a = T[b] @ invert(T[a])
-        off = T_b_a @ invert(step.T_b_a)
-        r = np.concatenate([Rotation.from_matrix(off[:3, :3]).as_rotvec(), off[:3, 3]])
+        r, T_b_a = _step_residual(T[a], T[b], step)
         adjoint = np.zeros((6, 6))
         adjoint[:3, :3] = adjoint[3:, 3:] = T_b_a[:3, :3]
         x, y, z = T_b_a[:3, 3]
         adjoint[3:, :3] = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]]) @ T_b_a[:3, :3]
-        W = np.linalg.inv(INFLATION * step.covariance + 1e-10 * np.eye(6))
+        W = np.linalg.inv(step.covariance + FLOOR)
         at, to = slice(6 * a, 6 * a + 6), slice(6 * b, 6 * b + 6)
         H[to, to] += W
         H[at, at] += adjoint.T @ W @ adjoint

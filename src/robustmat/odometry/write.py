@@ -2,6 +2,7 @@
 
 trajectory.txt      KITTI format: T_world_camera, 3 x 4, one line a frame; the world is the first camera
 trajectory_tum.txt  the same with times
+trajectory_lidar.txt  by LiDAR alone, in the same axes and format, where it was asked for
 tracks.json         one entry a track: identity, category, place, frames, boxes
 metrics.json        ATE and RPE with and without assistance, where the truth is known; how steps were measured
 trajectory.png      from above
@@ -27,6 +28,8 @@ def write_odometry(done: Odometry, drive: Drive, out: Path) -> dict[str, Any]:
     write_kitti(out / "trajectory.txt", done.best)
     times = [USUAL_INTERVAL * i if frame.time is None else frame.time for i, frame in enumerate(done.frames)]
     write_tum(out / "trajectory_tum.txt", done.best, times)
+    if done.lidar_poses is not None:
+        write_kitti(out / "trajectory_lidar.txt", done.lidar_poses)
     write_json(out / "tracks.json", tracks_table(done.tracks, done.measured))
     plot_trajectory(done, out / "trajectory.png", f"{drive.name}: {len(done.frames)} frames")
     draw_tracks(done, out / "tracks.png")
