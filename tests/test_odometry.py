@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,23 +11,30 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from odometry_world import CAMERA, World, WorldMatcher, drive, frames_of
+from robustmat.bench.odometry import compare
 from robustmat.dataset.store import open_dataset
 from robustmat.errors import RobustMatError
 from robustmat.files import write_json
-from robustmat.geometry.transforms import invert
+from robustmat.geometry.relative_pose import rays, refined_pose
+from robustmat.geometry.transforms import invert, transform
 from robustmat.matching.combined import whole_frame
 from robustmat.matching.embedded import EmbeddedFrame
+from robustmat.matching.scene import SceneView
 from robustmat.odometry.config import OdometryConfig
 from robustmat.odometry.drives import with_tracked_boxes
-from robustmat.odometry.keypoints import plain_matches
+from robustmat.odometry.keypoints import PointMatches, plain_matches
+from robustmat.odometry.lidar import lidar_odometry, scans_of
+from robustmat.odometry.prediction import START
 from robustmat.odometry.run import ASSISTED, BASELINE, FOCAL_DOUBT, Odometry, run_odometry, tell
 from robustmat.odometry.steps import Measured, Step
-from robustmat.odometry.tracks import Track, judge_tracks, tracks_table
+from robustmat.odometry.tracks import Track, judge_tracks, sightings_of, tracks_table
 from robustmat.odometry.trajectory import trajectory_errors, write_kitti, write_tum
-from robustmat.odometry.visual import focal_gain
+from robustmat.odometry.visual import focal_gain, keypoint_motion
+from robustmat.odometry.window import adjusted, chained
 from robustmat.odometry.write import write_odometry
 from robustmat.sources.drive import Drive
 from robustmat.types import Array, Camera, Frame, InMemory, Landmark
+from test_odometry_lidar import street
 
 pytest.importorskip("evo")
 SCALED = OdometryConfig(scale="poses")
@@ -100,6 +108,101 @@ def test_an_unreadable_image_costs_one_guess() -> None:
     assert done.measured[4].steps[ASSISTED].by == "missing"
     assert metres_off(done) < 0.3
     assert any("could not be read" in note for note in done.notes)
+
+
+def test_a_bad_first_step_does_not_mislead_those_after_it() -> None:
+    aside = np.array([np.sin(0.2), 0.0, -np.cos(0.2)])  # eleven degrees off
+    doubtful = START.after(np.eye(3), aside, 0.2, 1.0, 1.0, 0.015)
+    assert np.degrees(np.arccos(doubtful.ahead[2])) < 4.5
+    assert doubtful.doubt > 0.9 * START.doubt
+    sure = START
+    straight = np.array([0.0, 0.0, -1.0])
+    for direction in (aside, *[straight] * 8):
+        sure = sure.after(np.eye(3), direction, 0.001, 1.0, 1.0, 0.015)
+    assert np.degrees(np.arccos(sure.ahead[2])) < 1.0
+    assert sure.doubt < 0.5 * START.doubt
+
+
+def noisy_matches(true: int, false: int, step: float, seed: int = 0) -> tuple[SceneView, SceneView, PointMatches]:
+    """Matches of a car that drives straight ahead: some true to half a pixel, others at random."""
+    world = World.street(count=4000, seed=seed)
+    a, b = (whole_frame(world.seen(T, str(i))) for i, T in enumerate(drive(2, step)))
+    points = plain_matches(a, b)
+    rng = np.random.default_rng(seed)
+    some = rng.permutation(len(points))[:true]
+    places = [
+        np.concatenate([one[some] + rng.normal(0, 0.5, (true, 2)), rng.uniform((0, 0), (640, 240), (false, 2))])
+        for one in (points.a, points.b)
+    ]
+    count = true + false
+    return a, b, PointMatches(places[0], places[1], np.ones(count), np.full(count, -1, np.int64))
+
+
+def test_matches_that_no_point_explains_add_no_certainty() -> None:
+    a, b, points = noisy_matches(120, 0, 0.8)
+    rays_a, rays_b = rays(points.a, a.intrinsics), rays(points.b, b.intrinsics)
+    ahead = np.array([0.0, 0.0, -1.0])
+    plain = refined_pose((np.eye(3), ahead), rays_a, rays_b, float(a.intrinsics[0]))
+    # On their epipolar lines, but moving towards the point that the car drives to: no point does that.
+    wrong_a = rays(np.random.default_rng(0).uniform((0, 0), (640, 240), (200, 2)), a.intrinsics)
+    wrong_b = wrong_a * (0.7, 0.7, 1.0)
+    more = refined_pose(
+        (np.eye(3), ahead), np.concatenate([rays_a, wrong_a]), np.concatenate([rays_b, wrong_b]), float(a.intrinsics[0])
+    )
+    assert more.count == plain.count
+    assert np.allclose(more.direction, plain.direction, atol=1e-3)
+    assert np.trace(more.covariance) > 0.95 * np.trace(plain.covariance)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_chance_does_not_overrule_the_prediction(seed: int) -> None:
+    a, b, points = noisy_matches(20, 120, 0.8, seed)
+    ahead = replace(START, metres=0.8, doubt=0.01, begun=True)
+    found = keypoint_motion(a, b, points, ahead, 1.0, SCALED)
+    assert np.degrees(np.arccos(min(-found.pose.direction[2], 1.0))) < 4.0
+
+
+def test_bearings_that_bend_sure_steps_are_not_believed() -> None:
+    done = follow(drive(8))
+    steps = [one.steps[BASELINE] for one in done.measured]
+    seen = sightings_of(done.frames, chained(steps), done.measured)
+    right = adjusted(steps, seen, done.tracks, SCALED)
+    assert np.abs(right - chained(steps)).max() < 0.1
+    rng = np.random.default_rng(0)
+    numbers = [rng.permutation(len(one.landmarks)) for one in done.measured]
+    wrong = [
+        replace(track, sightings=tuple((frame, int(numbers[frame][number])) for frame, number in track.sightings))
+        for track in done.tracks
+    ]
+    assert np.abs(adjusted(steps, seen, wrong, SCALED) - chained(steps)).max() < 0.1
+
+
+def test_lidar_is_followed_beside_the_camera(tmp_path: Path) -> None:
+    poses = drive(5)
+    done = follow(poses)
+    T_camera_lidar = np.array([[0.0, -1, 0, 0], [0, 0, -1, 0], [1, 0, 0, 0], [0, 0, 0, 1]])
+    points, _ = street(np.random.default_rng(0))
+    frames = []
+    for frame, T in zip(done.frames, poses, strict=True):
+        scan = transform(invert(T_camera_lidar) @ invert(T) @ T_camera_lidar, points).astype(np.float32)
+        frames.append(replace(frame, T_camera_lidar=T_camera_lidar, load_points=partial(np.asarray, scan)))
+    done = replace(done, frames=tuple(frames), lidar=lidar_odometry(scans_of(frames, done.measured), 500))
+    metrics = write_odometry(done, Drive("street", "street", done.frames, (None,) * 5, {}), tmp_path)
+    assert metrics["lidar"]["rpe"] < 0.02
+    assert metrics["lidar"]["registered"] == 4
+    written = np.loadtxt(tmp_path / "trajectory_lidar.txt").reshape(5, 3, 4)
+    assert written[-1, 2, 3] == pytest.approx(3.2, abs=0.05)
+
+
+def test_seeds_of_a_frame_are_drawn_together() -> None:
+    truth = np.stack(drive(20))
+    poses = truth.copy()
+    poses[:, 0, 3] += np.random.default_rng(0).normal(0, 0.1, 20)
+    half = truth + (poses - truth) / 2
+    worse, better = (trajectory_errors(one, truth) for one in (poses, half))
+    change = compare([better, better], [worse, worse])["rpe"]
+    assert change == pytest.approx([-0.5] * 3, abs=1e-3)
+    assert compare([worse, better], [better, worse])["rpe"] == [0, 0, 0]
 
 
 def test_without_landmarks_for_long_it_goes_on_and_says_so() -> None:

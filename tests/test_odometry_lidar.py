@@ -1,9 +1,10 @@
 """LiDAR odometry with few points: a street of walls and poles."""
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 
-from robustmat.geometry.transforms import invert, transform
-from robustmat.odometry.lidar import choose_points, lidar_odometry, on_landmarks
+from robustmat.geometry.transforms import invert, rigid, transform
+from robustmat.odometry.lidar import choose_points, lidar_odometry, on_landmarks, register, surfaces
 from robustmat.types import Array, Camera
 
 
@@ -33,6 +34,36 @@ def test_a_straight_drive_is_followed_to_centimetres() -> None:
     assert found.registered.all()
     assert np.abs(found.poses[:, :3, 3] - np.stack(truth)[:, :3, 3]).max() < 0.06
     assert found.points <= 1000
+
+
+def test_few_points_know_the_surfaces_of_the_whole_scan() -> None:
+    points, on = street(np.random.default_rng(0))
+    some = surfaces(points, np.flatnonzero(on)[::7])
+    size, axes = np.linalg.eigh(some.shape)
+    assert np.median(size[:, 1]) < 0.05  # a pole is thin in two directions
+    assert np.median(np.abs(axes[:, 2, 2])) > 0.95  # and long upwards
+    road = surfaces(points, np.arange(0, 2000, 40))
+    size, axes = np.linalg.eigh(road.shape)
+    assert np.median(size[:, 1]) > 0.1
+    assert np.median(np.abs(axes[:, 2, 0])) > 0.95
+
+
+def test_sixty_points_are_registered_to_centimetres() -> None:
+    points, _ = street(np.random.default_rng(0))
+    again, _ = street(np.random.default_rng(1))
+    T = rigid(Rotation.from_euler("z", 2.0, degrees=True).as_matrix(), np.array([0.6, 0.1, 0.0]))
+    chosen = np.random.default_rng(2).permutation(len(again))[:60]
+    source = surfaces(transform(invert(T), again), chosen)
+    found = register(surfaces(points, np.arange(len(points))), source, np.eye(4))
+    assert found is not None
+    assert np.linalg.norm(found[:2, 3] - T[:2, 3]) < 0.06
+    assert np.degrees(np.arccos((np.trace(found[:3, :3].T @ T[:3, :3]) - 1) / 2)) < 0.5
+
+
+def test_nothing_in_reach_is_not_registered() -> None:
+    points, _ = street(np.random.default_rng(0))
+    some = surfaces(points, np.arange(0, len(points), 20))
+    assert register(some.moved(rigid(np.eye(3), np.array([0.0, 0, 500]))), some, np.eye(4)) is None
 
 
 def test_the_budget_holds_and_landmarks_get_their_share() -> None:

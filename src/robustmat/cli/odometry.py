@@ -184,7 +184,7 @@ def follow(
         raise InputError(f"odometry needs at least two frames: {drive.name} has {len(drive.frames)}")
     if lidar and not all(frame.load_points and frame.T_camera_lidar is not None for frame in drive.frames):
         raise InputError(
-            f"--lidar needs a scan for every frame, and {drive.name} has none for some: give a layout's name and folder, "
+            f"--lidar needs a scan for every frame, and {drive.name} lacks some: give a layout's name and its folder, "
             "such as `robustmat odometry kitti-raw ROOT ...` (a prepared data set keeps no scans)"
         )
     need("evo", purpose="odometry")

@@ -99,7 +99,7 @@ def lidar_odometry(
     """Register scans (points [N, 3] in the LiDAR's axes, and which of them lie on matched landmarks), one by one.
 
     Only `budget` points of each scan are used, for registering and for the map alike; the surface around each is that
-    of the whole scan. All are thinned to one grid first, so that a near landmark does not fill the budget with one place.
+    of the whole scan. All are thinned to one grid first: a near landmark shall not fill the budget with one place.
     """
     poses: list[Array] = []
     registered, counts = [], []

@@ -72,18 +72,35 @@ def keypoint_motion(
     if prediction is None:
         free = relative_pose(rays_a[used], rays_b[used], focal, fewest=config.fewest_inliers)
         sampled = [*sampled, (free.R_b_a, free.direction)]
-    if sampled and float(sampled[0][1] @ prior.T_b_a[:3, 3]) < 0:  # the other way round: reversing
-        prior = _reversed(prior)
-    start = (prior.T_b_a[:3, :3], prior.T_b_a[:3, 3])
     worth = config.independent * points.weight
-    told = max(
-        refined_pose(
-            start, rays_a, rays_b, focal, prior, weight=worth, fewest=config.fewest_inliers, coarse=COARSE_RESIDUAL
-        ),
-        _best(sampled, rays_a, rays_b, focal, prior, worth, config) if sampled else nothing(count),
-        key=lambda pose: (not pose.abstains, pose.support),
-    )
+    told = _told(sampled, rays_a, rays_b, focal, prior, worth, config)
+    if any(float(direction @ prior.T_b_a[:3, 3]) < 0 for _, direction in sampled):  # reversing, or chance
+        back = _told(sampled, rays_a, rays_b, focal, _reversed(prior), worth, config)
+        if not back.abstains and back.support > told.support + DOUBT:
+            told, prior = back, _reversed(prior)
     return KeypointMotion(_overruled(told, sampled, rays_a, rays_b, focal, prior, worth, config), False)
+
+
+def _told(
+    sampled: list[tuple[Array, Array]],
+    rays_a: Array,
+    rays_b: Array,
+    focal: float,
+    prior: MotionPrior,
+    worth: Array,
+    config: OdometryConfig,
+) -> RelativePose:
+    """The best motion near the prediction: from the prediction itself, coarse to fine, or from a sample."""
+    start = (prior.T_b_a[:3, :3], prior.T_b_a[:3, 3])
+    fewest = config.fewest_inliers
+    wide = refined_pose(start, rays_a, rays_b, focal, prior, weight=worth, fewest=fewest, coarse=COARSE_RESIDUAL)
+    if not sampled:
+        return wide
+    return _better(wide, _best(sampled, rays_a, rays_b, focal, prior, worth, config))
+
+
+def _better(*poses: RelativePose) -> RelativePose:
+    return max(poses, key=lambda pose: (not pose.abstains, pose.support))
 
 
 def _overruled(
@@ -126,7 +143,7 @@ def _best(
         refined_pose(start, rays_a, rays_b, focal, prior, weight=weight, fewest=config.fewest_inliers)
         for start in starts
     ]
-    return max(found, key=lambda pose: (not pose.abstains, pose.support))
+    return _better(*found)
 
 
 def _sampled(
