@@ -261,7 +261,7 @@ def test_an_interrupted_run_goes_on_to_the_same_poses(tmp_path: Path) -> None:
 def test_tracks_are_single_objects_at_their_places() -> None:
     done = follow(drive(8))
     identities = [[mark.identity for mark in one.landmarks] for one in done.measured]
-    report = judge_tracks(done.tracks, identities)
+    report = judge_tracks(done.tracks, [one.landmarks for one in done.measured])
     assert report.precision == 1.0
     assert report.switches == 0
     world = World.street()
@@ -276,9 +276,20 @@ def test_tracks_are_single_objects_at_their_places() -> None:
 
 def test_judging_counts_wrong_sightings_and_switches() -> None:
     track = Track(0, "pole", ((0, 0), (1, 0), (2, 0), (3, 0)))
-    report = judge_tracks([track], [[7], [7], [8], [None]])
-    assert report.precision == pytest.approx(2 / 3)
+    truth = [[Landmark((0, 0, 9, 9), "pole", identity)] for identity in (7, 7, 8, None)]
+    report = judge_tracks([track], truth)
+    assert report.precision == report.strict == pytest.approx(2 / 3)
     assert report.switches == 1
+
+
+def test_one_post_in_two_pieces_is_no_wrong_sighting() -> None:
+    track = Track(0, "pole", tuple((i, 0) for i in range(5)))
+    places = {7: (10.0, 0.0, 0.0), 8: (10.2, 0.0, 1.1), 9: (15.0, 0.0, 0.0)}
+    truth = [[Landmark((0, 0, 9, 9), "pole", identity, places[identity])] for identity in (7, 7, 7, 8, 9)]
+    report = judge_tracks([track], truth)
+    assert report.precision == pytest.approx(3 / 4)
+    assert report.strict == pytest.approx(3 / 5)
+    assert (report.ambiguous, report.switches) == (1, 1)
 
 
 def test_errors_agree_with_a_plain_numpy_oracle() -> None:

@@ -103,9 +103,7 @@ def bench_odometry(
         "samples": samples,
         "errors": {arm: mean_errors(some) for arm, some in errors.items()},
         "against_baseline": {arm: compare(one, errors[BASELINE]) for arm, one in errors.items() if arm != BASELINE},
-        "tracks": judge_tracks(
-            done.tracks, [[mark.identity for mark in frame.landmarks] for frame in chosen]
-        ).to_json(),
+        "tracks": judge_tracks(done.tracks, [frame.landmarks for frame in chosen]).to_json(),
         "steps": done.metrics()["steps"],
         "processor_seconds": round(process_time() - begun, 1),
     }

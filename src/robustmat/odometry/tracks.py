@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from robustmat.dataset.truth import SEPARATION
 from robustmat.landmarks.sightings import Sightings
 from robustmat.landmarks.triangulation import find_place, hits, triangulate
 from robustmat.odometry.steps import Measured
@@ -141,34 +142,53 @@ class TrackReport:
 
     tracks: int
     mean_length: float  # sightings
-    precision: float | None  # of known sightings, those of their track's most frequent object
-    switches: int  # neighbouring known sightings of one track that are two objects
+    precision: float | None  # of sightings that can be judged, those of their track's most frequent object
+    strict: float | None  # the same, with ambiguous sightings counted as wrong
+    ambiguous: int  # sightings of another identity less than two metres away: one object in two pieces, or two
+    switches: int  # neighbouring sightings of one track that are two objects
     fragments: float | None  # tracks for each object that is in one
 
     def to_json(self) -> dict[str, Any]:
         return dict(self.__dict__)
 
 
-def judge_tracks(tracks: Sequence[Track], identities: Sequence[Sequence[int | None]]) -> TrackReport:
-    """Compare tracks with the true identity of every landmark of every frame (None where nobody knows)."""
-    right = known = switches = 0
+def judge_tracks(tracks: Sequence[Track], truth: Sequence[Sequence[Landmark]]) -> TrackReport:
+    """Compare tracks with the true landmarks of every frame; those without an identity are not judged.
+
+    As everywhere (`dataset/truth.py`), different identities nearer than two metres count neither for nor against.
+    """
+    right = wrong = ambiguous = switches = 0
     owners: set[tuple[int, int]] = set()
     worth = [track for track in tracks if len(track.sightings) >= FEWEST]
     for track in worth:
-        told = [one for one in (identities[frame][number] for frame, number in track.sightings) if one is not None]
-        if not told:
+        marks = [truth[frame][number] for frame, number in track.sightings]
+        marks = [mark for mark in marks if mark.identity is not None]
+        if not marks:
             continue
-        values, counts = np.unique(told, return_counts=True)
+        values, counts = np.unique([mark.identity for mark in marks], return_counts=True)
+        main = int(values[counts.argmax()])
+        places = [mark.position for mark in marks if mark.identity == main and mark.position is not None]
+        near = [mark.identity == main or _beside(mark, places) for mark in marks]
+        ambiguous += sum(beside and mark.identity != main for mark, beside in zip(marks, near, strict=True))
         right += int(counts.max())
-        known += len(told)
-        switches += sum(a != b for a, b in pairwise(told))
-        owners.add((track.identity, int(values[counts.argmax()])))
+        wrong += near.count(False)
+        switches += sum(a != b for a, b in pairwise(near))
+        owners.add((track.identity, main))
     objects = {identity for _, identity in owners}
     lengths = [len(track.sightings) for track in worth]
     return TrackReport(
         len(worth),
         float(np.mean(lengths)) if lengths else 0.0,
-        right / known if known else None,
+        right / (right + wrong) if right else None,
+        right / (right + wrong + ambiguous) if right else None,
+        ambiguous,
         switches,
         len(owners) / len(objects) if objects else None,
     )
+
+
+def _beside(mark: Landmark, places: Sequence[tuple[float, float, float]]) -> bool:
+    """Whether a landmark stands so near to an object, seen at these places, that it may be the same."""
+    if mark.position is None or not places:
+        return False
+    return float(np.linalg.norm(np.median(places, axis=0) - mark.position)) < SEPARATION
