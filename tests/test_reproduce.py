@@ -409,6 +409,13 @@ def test_a_row_for_the_start_takes_no_step_whatever_the_budget(streets: list[Lan
             assert config.warm_start
 
 
+def test_the_papers_sizes_stand_beside_the_small_network() -> None:
+    paper, small = (load_config(make_row(name).training, 0, 5).model for name in ("robustmat-paper", "robustmat"))
+    assert (paper.patch.size, paper.vertex.channels) == (256, 128)  # type: ignore[attr-defined]
+    assert (paper.vertex.solver.name, paper.graph.solver.name) == ("rk4", "rk4")  # type: ignore[attr-defined]
+    assert small.patch.size == 64  # type: ignore[attr-defined]
+
+
 def test_the_module_ablation_asks_the_papers_question_too() -> None:
     fields = {
         row.label: load_config(row.training, 0, None).model.vertex.field for row in TABLES["ablation-modules"].rows

@@ -15,6 +15,7 @@ WIDER = {"model": {"patch": {"context": 3.0}}}
 # What the paper has: no hand-crafted descriptors beside what is learned, and the crop alone, as all rivals see it.
 LEARNED = {"vertex": {"orientations": 0, "colours": False}, "patch": {"context": None}}
 # Trainings that are more than a method's name: their configuration, changes to it, and the checkpoint they start from.
+ONE_STEP = {"solver": {"name": "rk4", "steps": 1}}
 NO_STEP = {"steps": 0, "views": 1}  # nothing is learned: one view of each frame is enough to start from
 UNTRAINED = {"warm_start": True, **NO_STEP}
 NAMED: dict[str, dict[str, Any]] = {
@@ -23,6 +24,8 @@ NAMED: dict[str, dict[str, Any]] = {
     "robustmat-untrained": {"config": "street", "changes": {"model": LEARNED, **UNTRAINED}},
     "robustmat-gcn": {"config": "street", "changes": {"model": LEARNED, "variant": "gcn"}},
     "robustmat-plain": {"config": "street", "changes": {"model": merged(LEARNED, {"vertex": {"field": "plain"}})}},
+    # The paper's sizes and recipe, both flows in one step of a fixed solver: dopri5 takes several times as long.
+    "robustmat-paper": {"config": "paper", "changes": {"model": {"vertex": ONE_STEP, "graph": ONE_STEP}}},
     "robustmat-handcrafted": {"config": "street"},  # beside hand-crafted descriptors, as `street` has them
     "street": {"config": "street-real", "start": "street"},  # the shipped checkpoint, fine-tuned
     "street-shipped": {"config": "street-real", "start": "street", "changes": NO_STEP},  # trained elsewhere

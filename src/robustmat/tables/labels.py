@@ -12,6 +12,7 @@ LABELS = {
     "robustmat-gcn": "RobustMat (GCN)",
     "robustmat-untrained": "RobustMat, its start without training",
     "robustmat-plain": "RobustMat, plain ODE",
+    "robustmat-paper": "RobustMat at the paper's sizes",
     "robustmat-handcrafted": "RobustMat + hand-crafted descriptors",
     "street": "street, fine-tuned",
     "street-shipped": "street, as shipped",
