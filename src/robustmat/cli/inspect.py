@@ -98,8 +98,9 @@ def _print(counts: dict[str, Any], dataset: "LandmarkDataset") -> None:
     by = dataset.pose_corrections
     if by is not None:
         console.print(
-            f"poses refined by LiDAR: median {by['metres']['median']:.2f} m and {by['degrees']['median']:.2f} degrees, "
-            f"at most {by['metres']['max']:.2f} m and {by['degrees']['max']:.2f} degrees"
+            f"poses refined by {dataset.poses_refined_by}: median {by['metres']['median']:.2f} m and "
+            f"{by['degrees']['median']:.2f} degrees, at most {by['metres']['max']:.2f} m and "
+            f"{by['degrees']['max']:.2f} degrees"
         )
     elif source.get("poses") == {"refined": False}:
         console.print("poses as given")

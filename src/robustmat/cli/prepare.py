@@ -55,7 +55,7 @@ World = Annotated[
 ]
 CopyImages = Annotated[bool, typer.Option(help="Copy the images into the data set instead of pointing to them.")]
 RefinePoses = Annotated[
-    bool, typer.Option(help="Refine the poses by registering each LiDAR scan to the map of those before it.")
+    bool, typer.Option(help="Refine the poses by LiDAR scans or, where there are none, by keypoints.")
 ]
 Detector = Annotated[
     str, typer.Option(metavar="NAME|PATH", help="Who finds the landmarks of a drive without label maps and boxes.")
@@ -263,8 +263,9 @@ def _say_what_is_there(path: Path) -> None:
     moved = dataset.pose_corrections
     if moved is not None:
         say(
-            f"Poses refined by LiDAR: moved by {moved['metres']['median']:.2f} m and {moved['degrees']['median']:.2f} "
-            f"degrees (median), at most {moved['metres']['max']:.2f} m and {moved['degrees']['max']:.2f} degrees."
+            f"Poses refined by {dataset.poses_refined_by}: moved by {moved['metres']['median']:.2f} m and "
+            f"{moved['degrees']['median']:.2f} degrees (median), at most {moved['metres']['max']:.2f} m and "
+            f"{moved['degrees']['max']:.2f} degrees."
         )
     if dataset.source.get("identities") == "triangulation":
         say("No LiDAR: identities by triangulating boxes over frames with known poses.")

@@ -1,9 +1,9 @@
 """From a drive to a landmark data set, on one page.
 
-Four walks over the frames: their scans refine the poses and then become the LiDAR map, their labels become landmarks
-with positions, and these, with identities, the lines of the data set. Each walk holds a stretch of the drive in
-memory and leaves its work on disk, so that a drive may be long and `prepare` may be interrupted: called again, it
-goes on and writes the same bytes.
+Four walks over the frames: their scans refine the poses and then become the LiDAR map (without scans the pictures
+refine the poses), their labels become landmarks with positions, and these, with identities, the lines of the data set.
+Each walk holds a stretch of the drive in memory and leaves its work on disk, so that a drive may be long and `prepare`
+may be interrupted: called again, it goes on and writes the same bytes.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from robustmat.dataset.poses_by_pictures import with_poses_by_pictures
 from robustmat.dataset.store import refuse_to_overwrite, sheet_frames, write_dataset, write_points
 from robustmat.dataset.unfinished import Found, Unfinished, open_unfinished
 from robustmat.errors import DataError
@@ -76,9 +77,14 @@ def _prepare(
     work: Unfinished,
 ) -> Path:
     goes_on = ", going on after an interruption" if any(work.map.glob("*.tiles.npy")) or work.done() else ""
-    better, pose_report = with_better_poses(
-        drive.frames, work.poses, config, lambda frames: progress(frames, "poses by LiDAR")
-    )
+    if any(_gives_points(frame) for frame in drive.frames):
+        better, pose_report = with_better_poses(
+            drive.frames, work.poses, config, lambda frames: progress(frames, "poses by LiDAR")
+        )
+    else:
+        better, pose_report = with_poses_by_pictures(
+            drive.frames, work.poses, config.poses, lambda frames: progress(frames, "poses by pictures")
+        )
     drive = replace(drive, frames=tuple(better))
     with_scan = [frame for frame in drive.frames if _gives_points(frame)]
     labelled = _labelled(drive)
@@ -90,7 +96,7 @@ def _prepare(
     known = identify(frames, work, corrections, config)
 
     source = {**drive.source, "lidar": reference is not None, "identities": _made_by(frames, reference)}
-    if reference is not None:
+    if reference is not None or pose_report.refined:
         source["poses"] = pose_report.to_json()
     if config != DEFAULT:
         source["limits"] = config.model_dump(mode="json", exclude_defaults=True)

@@ -58,6 +58,12 @@ class LandmarkDataset:
         poses = self.source.get("poses")  # data sets of single images have a word here
         return poses.get("corrections") if isinstance(poses, dict) else None
 
+    @property
+    def poses_refined_by(self) -> str:
+        """What corrected the poses: LiDAR or pictures."""
+        poses = self.source.get("poses")
+        return "pictures" if isinstance(poses, dict) and poses.get("by") == "pictures" else "LiDAR"
+
 
 def open_dataset(path: Path | str) -> LandmarkDataset:
     """Open and check a data set; images are looked for, but read only when asked for."""

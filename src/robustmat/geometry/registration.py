@@ -71,6 +71,13 @@ def refine_poses(
     Where a scan is missing, holds too little, or fits nowhere near, the given step stands.
     """
     steps, measured = register_steps(given, scans, config, progress)
+    return refine_by_steps(given, steps, measured, config)
+
+
+def refine_by_steps(
+    given: Array, steps: Array, measured: NDArray[np.bool_], config: RegistrationConfig = DEFAULT
+) -> Refined:
+    """Poses [N, 4, 4] that agree with steps T_i_next [N - 1, 4, 4] as far as these were measured, not given."""
     if not measured.any():
         return Refined(given.copy(), 0)
     spread = np.where(measured, 1.0, config.unregistered)

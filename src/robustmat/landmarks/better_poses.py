@@ -9,7 +9,7 @@ import numpy as np
 
 from robustmat.files import replacing
 from robustmat.geometry.pose_graph import angle_between
-from robustmat.geometry.registration import Scan, refine_poses
+from robustmat.geometry.registration import Refined, Scan, refine_poses
 from robustmat.geometry.transforms import invert
 from robustmat.landmarks.config import DEFAULT, LandmarkConfig
 from robustmat.landmarks.reference_map import movable_points
@@ -24,12 +24,14 @@ class PoseReport:
     registered: int = 0  # steps between neighbouring frames
     metres: tuple[float, float] = (0.0, 0.0)  # median and largest correction
     degrees: tuple[float, float] = (0.0, 0.0)
+    by: str = "lidar"
 
     def to_json(self) -> dict[str, Any]:
         if not self.refined:
             return {"refined": False}
         return {
             "refined": True,
+            "by": self.by,
             "registered_steps": self.registered,
             "corrections": {
                 "metres": {"median": round(self.metres[0], 4), "max": round(self.metres[1], 4)},
@@ -53,20 +55,30 @@ def with_better_poses(
         return list(frames), PoseReport(refined=False)
     mounts = np.array([_mount(frames[i]) for i in posed])  # T_camera_body
     given = np.array([frames[i].T_world_camera for i in posed]) @ mounts
-    if keep is not None and keep.is_file():
-        kept = np.load(keep, allow_pickle=False)
-        poses, registered = kept["poses"], int(kept["registered"])
-    else:
-        poses, registered = _refined([frames[i] for i in posed], given, config, progress)
-        if keep is not None:
-            with replacing(keep) as temporary, temporary.open("wb") as file:
-                np.savez(file, poses=poses, registered=registered)
+    poses, registered = kept_poses(keep, lambda: _refined([frames[i] for i in posed], given, config, progress))
     better = list(frames)
     for i, T_world_body, mount in zip(posed, poses, mounts, strict=True):
         better[i] = replace(frames[i], T_world_camera=T_world_body @ invert(mount))
+    return better, report_of(given, poses, registered, "lidar")
+
+
+def kept_poses(keep: Path | None, make: Callable[[], Refined]) -> tuple[Array, int]:
+    """Poses and how many steps were registered: from the file `keep`, or made and written to it."""
+    if keep is not None and keep.is_file():
+        kept = np.load(keep, allow_pickle=False)
+        return kept["poses"], int(kept["registered"])
+    found = make()
+    if keep is not None:
+        with replacing(keep) as temporary, temporary.open("wb") as file:
+            np.savez(file, poses=found.poses, registered=found.registered)
+    return found.poses, found.registered
+
+
+def report_of(given: Array, poses: Array, registered: int, by: str) -> PoseReport:
+    """How far poses [N, 4, 4] moved."""
     metres = np.linalg.norm(poses[:, :3, 3] - given[:, :3, 3], axis=1)
     degrees = np.degrees(angle_between(given, poses))
-    return better, PoseReport(True, registered, _median_and_max(metres), _median_and_max(degrees))
+    return PoseReport(True, registered, _median_and_max(metres), _median_and_max(degrees), by)
 
 
 def _refined(
@@ -74,13 +86,12 @@ def _refined(
     given: Array,
     config: LandmarkConfig,
     progress: Callable[[Sequence[Frame]], Iterable[Frame]],
-) -> tuple[Array, int]:
+) -> Refined:
     def walk(numbers: Iterable[int]) -> Iterable[int]:
         for number, _ in zip(numbers, progress(frames), strict=True):
             yield number
 
-    found = refine_poses(given, [_still_points(frame, config) for frame in frames], config.poses, walk)
-    return found.poses, found.registered
+    return refine_poses(given, [_still_points(frame, config) for frame in frames], config.poses, walk)
 
 
 def _mount(frame: Frame) -> Array:
