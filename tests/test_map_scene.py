@@ -7,18 +7,26 @@ import pytest
 
 from map_world import CAMERA, IdentityMatcher, drive, pose_at, see, street
 from robustmat.bench.map_scale import measure_scale, write_scale
-from robustmat.bench.places import World, evaluate_places, runs_of
+from robustmat.bench.places import World, different_places, evaluate_places, runs_of
 from robustmat.bench.places_offsets import offset_of, rigid_offset, without_offsets
 from robustmat.bench.places_page import write_places
 from robustmat.bench.places_rows import Answered, Located, locate_row, place_row
 from robustmat.errors import InputError
 from robustmat.mapping.build import build_map
-from robustmat.mapping.calibration import PlaceExample, covariance_scale, fit_place_model, log_likelihood
+from robustmat.mapping.calibration import (
+    PlaceExample,
+    PoseExample,
+    covariance_scale,
+    drift,
+    fit_place_model,
+    log_likelihood,
+)
 from robustmat.mapping.landmark_map import open_map
 from robustmat.mapping.place_model import FEATURES, PlaceModel
 from robustmat.mapping.pose import difference, move
-from robustmat.mapping.scene import LOOK, PIXEL, POINT, frame_vector, place_keypoints, scene_pose
+from robustmat.mapping.scene import LOOK, PIXEL, POINT, place_keypoints, scene_pose
 from robustmat.mapping.settings import MapSettings
+from robustmat.mapping.words import frame_vector, learn_words
 from robustmat.matching.embedded import EmbeddedFrame
 from robustmat.sources.drive import numbered
 from robustmat.types import Array
@@ -74,6 +82,19 @@ def test_frames_that_share_keypoints_look_alike() -> None:
     assert np.linalg.norm(here) == pytest.approx(1.0, abs=1e-4)
 
 
+def test_words_are_the_means_of_what_looks_alike() -> None:
+    rng = np.random.default_rng(0)
+    centers = rng.normal(size=(4, 128)).astype(np.float32)
+    looks = np.repeat(centers, 200, axis=0) + 0.01 * rng.normal(size=(800, 128)).astype(np.float32)
+    words = learn_words(looks, 4)
+    assert np.abs(words[:, None] - centers).max(axis=2).min(axis=0).max() < 0.02
+
+
+def test_five_answers_are_five_places() -> None:
+    along = np.array([[0.0, 0, 0], [0, 0, 2], [0, 0, 40], [0, 0, 4.9], [0, 0, 20], [0, 0, 46], [0, 0, 80], [0, 0, 99]])
+    assert different_places(along) == [0, 2, 4, 5, 6]
+
+
 def test_a_map_with_keypoints_answers_without_landmarks(tmp_path: Path) -> None:
     from dataclasses import replace
 
@@ -109,12 +130,18 @@ def test_fitting_learns_what_tells_known_from_unknown_places() -> None:
 def test_covariances_are_scaled_until_most_errors_keep_to_them() -> None:
     rng = np.random.default_rng(0)
     own, said = 1e-4 * np.eye(6), 0.01 * np.eye(6)  # errors have three times the deviation that is said
-    examples = [
-        PlaceExample(np.zeros((1, 5)), np.zeros((1, 3)), np.zeros(3), rng.normal(0, 0.3, 6), said + own)
-        for _ in range(300)
-    ]
-    assert covariance_scale(examples, own) == pytest.approx(9.0, rel=0.25)
-    assert covariance_scale([], own) == 1.0
+    examples = [PoseExample(rng.normal(0, 0.3, 6), said, own, 1.0) for _ in range(300)]
+    assert covariance_scale(examples) == pytest.approx(9.0, rel=0.25)
+    assert covariance_scale([]) == 1.0
+
+
+def test_errors_that_grow_with_the_distance_from_a_keyframe_widen_covariances_with_it() -> None:
+    rng = np.random.default_rng(0)
+    said, own = 1e-6 * np.eye(6), 1e-6 * np.eye(6)
+    away = rng.uniform(1, 10, 400)
+    examples = [PoseExample(rng.normal(0, 0.02 * d, 6) / [1, 1, 1, 30, 30, 30], said, own, d) for d in away]
+    assert drift(examples, 1.0) == pytest.approx(0.02, abs=0.004)
+    assert drift([], 1.0) == 0.0
 
 
 def test_recall_counts_right_answers_among_all() -> None:
@@ -128,11 +155,9 @@ def test_recall_counts_right_answers_among_all() -> None:
 
 def test_errors_of_poses_are_held_against_their_covariance() -> None:
     rng = np.random.default_rng(0)
-    covariance = np.diag([0.1, 0.05, 0.2, 0.01, 0.02, 0.01]) ** 2
-    found = [
-        Located("drive", np.eye(4), move(np.eye(4), rng.normal(size=6) * np.sqrt(np.diag(covariance))), covariance)
-        for _ in range(400)
-    ]
+    covariance, nothing = np.diag([0.1, 0.05, 0.2, 0.01, 0.02, 0.01]) ** 2, np.zeros((6, 6))
+    given = [move(np.eye(4), rng.normal(size=6) * np.sqrt(np.diag(covariance))) for _ in range(400)]
+    found = [Located("drive", np.eye(4), pose, covariance, nothing) for pose in given]
     row = locate_row("map", "clean", "drive", "given", found, 800)
     assert row.answered == 0.5
     assert row.within_bounds == pytest.approx(0.95, abs=0.03)
@@ -146,7 +171,7 @@ def test_an_offset_of_a_revisits_poses_is_found_and_taken_away() -> None:
     found = [move(pose, rng.normal(0, 0.01, 6)) for pose in track]
     given = [np.linalg.inv(T) @ pose for pose in track]
     assert np.allclose(rigid_offset(found, given), T, atol=0.05)
-    poses = [Located("again", a, b, np.eye(6)) for a, b in zip(found, given, strict=True)]
+    poses = [Located("again", a, b, np.eye(6), np.eye(6)) for a, b in zip(found, given, strict=True)]
     assert np.median([np.linalg.norm(one.error[:3]) for one in poses]) > 0.8
     assert np.median([np.linalg.norm(one.error[:3]) for one in without_offsets(poses, poses)]) < 0.05
     told = offset_of("again", poses, track)

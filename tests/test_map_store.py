@@ -15,7 +15,7 @@ from robustmat.mapping.landmark_map import open_map
 from robustmat.mapping.objects import farthest_points
 from robustmat.mapping.packing import keep_landmarks, pack, unpack
 from robustmat.mapping.search import Area
-from robustmat.mapping.settings import MapSettings
+from robustmat.mapping.settings import VERSION, MapSettings
 from robustmat.mapping.store import open_store
 from robustmat.matching.embedded import EmbeddedFrame
 from robustmat.types import Frame
@@ -220,8 +220,8 @@ def test_search_vectors_are_padded(town: Path) -> None:
 def test_a_map_of_another_format_is_refused_before_anything_is_asked(
     town: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("robustmat.mapping.store.VERSION", 3)
-    with pytest.raises(DataError, match=r"version 2, this robustmat reads version 3: build it again"):
+    monkeypatch.setattr("robustmat.mapping.store.VERSION", VERSION + 1)
+    with pytest.raises(DataError, match=rf"version {VERSION}, this robustmat reads version {VERSION + 1}: build"):
         open_map(town, matcher=MATCHER)
 
 

@@ -12,10 +12,12 @@ from typer.testing import CliRunner
 
 from robustmat.cli import app
 from robustmat.dataset.judge import draw_candidates, draw_judgement_sheets, read_candidates, with_label
+from robustmat.dataset.poses_by_pictures import with_poses_by_pictures
 from robustmat.dataset.prepare import prepare
 from robustmat.dataset.store import open_dataset
 from robustmat.dataset.truth import label_candidates, read_truth
 from robustmat.errors import DataError
+from robustmat.geometry.pose_graph import angle_between
 from robustmat.geometry.registration import RegistrationConfig
 from robustmat.geometry.transforms import rigid
 from robustmat.landmarks.config import LandmarkConfig
@@ -74,12 +76,35 @@ def test_work_on_given_poses_is_not_used_for_refined_ones(drive, dataset, tmp_pa
     assert [frame.landmarks for frame in resumed.frames] == [frame.landmarks for frame in dataset.frames]
 
 
+def blind(drive):
+    """The drive without LiDAR."""
+    return replace(drive, frames=tuple(replace(it, load_points=None) for it in drive.frames))
+
+
+def test_without_lidar_pictures_mend_headings(drive):
+    given = blind(turned(drive, 1.5)).frames
+    better, report = with_poses_by_pictures(given)
+    truth = np.array([it.T_world_camera for it in drive.frames])
+    before, after = (
+        np.degrees(angle_between(np.array([it.T_world_camera for it in frames]), truth)) for frames in (given, better)
+    )
+    assert (report.refined, report.by) == (True, "pictures")
+    assert np.median(after) < 0.3 * np.median(before)
+
+
+def test_poses_stay_where_pictures_tell_nothing(drive):
+    black = [replace(it, load_image=lambda: np.zeros((375, 1242, 3), np.uint8)) for it in blind(drive).frames]
+    better, report = with_poses_by_pictures(black)
+    assert not report.refined
+    for frame, given in zip(better, black, strict=True):
+        np.testing.assert_array_equal(frame.T_world_camera, given.T_world_camera)
+
+
 def test_without_lidar_identities_come_from_bearings(drive, dataset, tmp_path):
-    blind = replace(drive, frames=tuple(replace(it, load_points=None) for it in drive.frames))
-    prepared = open_dataset(prepare(blind, tmp_path / "blind"))
+    prepared = open_dataset(prepare(blind(drive), tmp_path / "blind"))
     assert prepared.source["identities"] == "triangulation"
     assert prepared.source["lidar"] is False
-    assert "poses" not in prepared.source
+    assert prepared.source["poses"]["by"] == "pictures"
     ours = [it for frame in prepared.frames for it in frame.landmarks]
     theirs = [it for frame in dataset.frames for it in frame.landmarks]
     pairs = [

@@ -165,7 +165,8 @@ def _ask(
     first, rest = embedded[: len(seen)], embedded[len(seen) :]
     single = [opened.locate(one, min_probability=0.0) for one in progress(first, f"{name}, {perturb}")]
     foreign = [opened.query(one, min_probability=0.0) for one in progress(rest, f"{name}, other places, {perturb}")]
-    told = [(name, _asked(single, seen, foreign))]
+    reference = opened.header.error_of_poses  # queries' poses are known no better than the map's
+    told = [(name, _asked(single, seen, foreign, reference))]
     if sequence:
         runs = {drive: [i for i, (one, _) in enumerate(seen) if one == drive] for drive, _ in seen}
         tracked = [
@@ -175,15 +176,17 @@ def _ask(
         ]
         in_order = [seen[i] for run in runs.values() for i in run]
         elsewhere = list(opened.query_sequence(rest, min_probability=0.0))
-        told.append((f"{name}, as a drive", _asked(tracked, in_order, elsewhere)))
+        told.append((f"{name}, as a drive", _asked(tracked, in_order, elsewhere, reference)))
     return told
 
 
-def _asked(found: Sequence[Location], seen: Sequence[tuple[str, Frame]], foreign: Sequence[PlaceAnswer]) -> Asked:
+def _asked(
+    found: Sequence[Location], seen: Sequence[tuple[str, Frame]], foreign: Sequence[PlaceAnswer], reference: Array
+) -> Asked:
     answers = [_answered(one.place, frame) for one, (_, frame) in zip(found, seen, strict=True)]
     answers += [_answered(answer, None) for answer in foreign]
     poses = [
-        Located(drive, one.pose.T_world_camera, _pose(frame), one.pose.covariance)
+        Located(drive, one.pose.T_world_camera, _pose(frame), one.pose.covariance, reference)
         for one, (drive, frame) in zip(found, seen, strict=True)
         if one.pose is not None and one.place.probability >= LIKELY
     ]
@@ -224,16 +227,25 @@ def _grey(frame: Frame) -> Image:
 
 
 def _answered(answer: PlaceAnswer, frame: Frame | None) -> Answered:
-    found = [answer.nearest] if answer.nearest is not None else []
-    found += [one.keyframe for one in answer.candidates[1:5]]
-    if frame is None:
-        return Answered((), answer.probability, known=False)
-    here = _pose(frame)[:3, 3]
-    return Answered(tuple(float(np.linalg.norm(one.position - here)) for one in found), answer.probability, known=True)
+    if frame is None or answer.nearest is None:
+        return Answered((), answer.probability, known=frame is not None)
+    positions = np.array([answer.nearest.position, *(one.keyframe.position for one in answer.candidates[1:])])
+    away = np.linalg.norm(positions[different_places(positions)] - _pose(frame)[:3, 3], axis=1)
+    return Answered(tuple(away.tolist()), answer.probability, known=True)
+
+
+def different_places(positions: Array, count: int = 5) -> list[int]:
+    """The first `count` of positions [N, 3] that are not next to one before: five answers are five places."""
+    chosen: list[int] = []
+    for i, place in enumerate(positions):
+        if all(np.linalg.norm(place - positions[j]) >= RIGHT for j in chosen):
+            chosen.append(i)
+    return chosen[:count]
 
 
 def _ranked(similarity: Array, positions: Array, frame: Frame | None) -> Answered:
-    order = np.argsort(-similarity, kind="stable")[:5]
+    order = np.argsort(-similarity, kind="stable")
+    order = order[different_places(positions[order])]
     if frame is None:
         return Answered((), float(similarity[order[0]]), known=False)
     away = np.linalg.norm(positions[order] - _pose(frame)[:3, 3], axis=1)

@@ -36,6 +36,7 @@ class Located:
     found: Array  # [4, 4]
     truth: Array  # [4, 4]
     covariance: Array  # [6, 6]
+    reference: Array  # [6, 6], of the data set's pose
 
     @property
     def error(self) -> Array:
@@ -120,7 +121,7 @@ def locate_row(
         return LocateRow(method, perturb, drive, against, queries, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     metres = [float(np.linalg.norm(one.error[:3])) for one in found]
     degrees = [float(np.degrees(np.linalg.norm(one.error[3:]))) for one in found]
-    normalised = np.array([normalised_error(one.error, one.covariance) for one in found])
+    normalised = np.array([normalised_error(one.error, one.covariance + one.reference) for one in found])
     return LocateRow(
         method,
         perturb,

@@ -67,8 +67,12 @@ def build(
     min_sightings: Annotated[int, typer.Option(min=1, help="Leave out objects seen in fewer frames.")] = 1,
     max_landmarks: Annotated[int | None, typer.Option(min=1, help="Keep the rarest-looking of a keyframe.")] = None,
     pose_error: Annotated[
-        tuple[float, float], typer.Option(metavar="METRES DEGREES", help="How well the poses of the drives are known.")
-    ] = (0.03, 0.1),
+        tuple[float, float] | None,
+        typer.Option(
+            metavar="METRES DEGREES",
+            help="How well the poses of the drives are known; 0.03 0.1 if LiDAR refined them, else 0.07 0.1.",
+        ),
+    ] = None,
     keypoints: Annotated[
         int,
         typer.Option(min=0, help="Keep up to this many keypoints of a keyframe, too (500): surer, many more bytes."),

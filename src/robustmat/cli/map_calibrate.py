@@ -21,6 +21,10 @@ def calibrate(
     pose_error: Annotated[
         tuple[float, float], typer.Option(metavar="METRES DEGREES", help="How well the poses of the drives are known.")
     ] = (0.005, 0.02),
+    drive: Annotated[
+        list[Path] | None,
+        typer.Option(help="Real drives, repeatable: half of the frames are mapped, others tell how poses err."),
+    ] = None,
     every: Annotated[int, typer.Option(min=1, help="Ask about every Nth frame.")] = 4,
     perturb: Annotated[str, typer.Option(metavar="P,P,...", help="Weather of what is asked about.")] = "clean,paper:16",
 ) -> None:
@@ -41,6 +45,7 @@ def calibrate(
 
     console = make_console()
     opened = [open_dataset(path) for path in datasets]
+    drives = [open_dataset(path) for path in drive or []]
     with tempfile.TemporaryDirectory() as folder:
         model = fit(
             opened,
@@ -49,7 +54,8 @@ def calibrate(
             MapSettings(keypoints=keypoints, pose_error=pose_error),
             perturbs=perturb.split(","),
             every=every,
-            fitted_on=", ".join(one.name for one in opened),
+            fitted_on=", ".join(one.name for one in [*opened, *drives]),
+            drives=drives,
             progress=progress_bars(console),
         )
     write_json(out, model.model_dump())

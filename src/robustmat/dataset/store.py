@@ -60,9 +60,11 @@ class LandmarkDataset:
 
     @property
     def poses_refined_by(self) -> str:
-        """What corrected the poses: LiDAR or pictures."""
+        """LiDAR, pictures, or nothing."""
         poses = self.source.get("poses")
-        return "pictures" if isinstance(poses, dict) and poses.get("by") == "pictures" else "LiDAR"
+        if not isinstance(poses, dict) or not poses.get("refined"):
+            return "nothing"
+        return "pictures" if poses.get("by") == "pictures" else "LiDAR"
 
 
 def open_dataset(path: Path | str) -> LandmarkDataset:

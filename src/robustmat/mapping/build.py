@@ -16,10 +16,11 @@ from robustmat.errors import DataError, InputError
 from robustmat.mapping.keyframes import Keyframe, choose_keyframes, stretches
 from robustmat.mapping.objects import farthest_points, identity_positions, object_name
 from robustmat.mapping.packing import keep_landmarks, pack
-from robustmat.mapping.scene import add_keypoints, frame_vector, place_keypoints, stored_once
-from robustmat.mapping.settings import MapHeader, MapSettings, refuse_other_matcher
+from robustmat.mapping.scene import add_keypoints, place_keypoints, stored_once
+from robustmat.mapping.settings import POSE_ERROR, MapHeader, MapSettings, refuse_other_matcher
 from robustmat.mapping.store import Batch, MapStore, create_store, held, open_store
 from robustmat.mapping.vectors import search_vectors
+from robustmat.mapping.words import frame_vector
 from robustmat.matching.embedded import EmbeddedFrame
 from robustmat.matching.matcher import Matcher
 from robustmat.progress import Progress, silent
@@ -65,6 +66,9 @@ def build_map(
     settings = settings or MapSettings()
     if matcher.evidence == "scene" and not settings.keypoints:
         settings = settings.model_copy(update={"keypoints": FOR_SCENE})
+    if settings.pose_error is None:
+        by = {dataset.poses_refined_by for dataset in datasets}
+        settings = settings.model_copy(update={"pose_error": max(POSE_ERROR[one] for one in by)})
     first = _first_embedded(datasets, matcher)
     header = MapHeader(
         world=one_world(datasets),
@@ -171,8 +175,10 @@ def batch_name(dataset: str, keyframes: Sequence[Keyframe], header: MapHeader) -
 def make_batch(stretch: Stretch, matcher: Matcher, settings: MapSettings) -> Batch:
     """Embed a stretch's keyframes: the long part of making a map."""
     embedded = [matcher.embed(keyframe.frame) for keyframe in stretch.keyframes]
+    wholes: list[NDArray[Any] | None] = [None] * len(embedded)
     if settings.keypoints:
         seen = [add_keypoints(frame, one.frame.image) for frame, one in zip(embedded, stretch.keyframes, strict=True)]
+        wholes = [_stored(frame_vector(frame.arrays), settings) for frame in seen]
         poses = [one.T_world_camera for one in stretch.keyframes]
         cameras = [_camera(stretch.dataset, one) for one in stretch.keyframes]
         embedded = [stored_once(frame) for frame in place_keypoints(seen, poses, cameras, settings.keypoints)]
@@ -183,8 +189,8 @@ def make_batch(stretch: Stretch, matcher: Matcher, settings: MapSettings) -> Bat
         vectors = [rows[index] for rows, index in zip(vectors, kept, strict=True)]
     names = [f"{stretch.dataset}/{keyframe.frame.name}" for keyframe in stretch.keyframes]
     keyframes = [
-        _keyframe_row(name, stretch.dataset, keyframe, frame, settings)
-        for name, keyframe, frame in zip(names, stretch.keyframes, embedded, strict=True)
+        _keyframe_row(name, stretch.dataset, keyframe, frame, whole, settings)
+        for name, keyframe, frame, whole in zip(names, stretch.keyframes, embedded, wholes, strict=True)
     ]
     objects, views = _object_rows(stretch, names, embedded, vectors, settings)
     route = np.array([keyframe.travelled for keyframe in stretch.keyframes])
@@ -215,12 +221,17 @@ def rarest(vectors: Sequence[NDArray[np.float32]], most: int) -> list[NDArray[np
 
 
 def _keyframe_row(
-    name: str, dataset: str, keyframe: Keyframe, frame: EmbeddedFrame, settings: MapSettings
+    name: str,
+    dataset: str,
+    keyframe: Keyframe,
+    frame: EmbeddedFrame,
+    whole: NDArray[Any] | None,
+    settings: MapSettings,
 ) -> dict[str, Any]:
+    """`whole` is what the whole frame looks like, where that is kept."""
     pose, camera = keyframe.T_world_camera, _camera(dataset, keyframe)
-    whole = {"vector": _stored(frame_vector(frame.arrays), settings)} if settings.keypoints else {}
     return {
-        **whole,
+        **({} if whole is None else {"vector": whole}),
         "keyframe": name,
         "dataset": dataset,
         "frame": keyframe.frame.name,

@@ -4,7 +4,7 @@ It is fitted on simulated towns, never on drives that are reported: the first dr
 drives, in another look, are asked about, and so are drives of the other towns, which are unknown places.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,11 +14,12 @@ from scipy.special import logsumexp
 
 from robustmat.dataset.store import LandmarkDataset
 from robustmat.errors import DataError, InputError
+from robustmat.mapping.answers import KeyframeInfo
 from robustmat.mapping.build import build_map
 from robustmat.mapping.landmark_map import LandmarkMap, open_map
-from robustmat.mapping.localisation import error_of_poses
+from robustmat.mapping.localisation import error_of_points, pose_of
 from robustmat.mapping.place_model import FEATURES, PlaceModel, places
-from robustmat.mapping.pose import difference
+from robustmat.mapping.pose import PoseEstimate, difference
 from robustmat.mapping.recognition import ONE_PLACE
 from robustmat.mapping.settings import MapSettings
 from robustmat.matching.matcher import Matcher
@@ -31,8 +32,19 @@ GROUND_AXES = [0, 2, 4]  # sideways, ahead, and the turn about the vertical: wha
 CHI_SQUARE_95 = 7.815  # of three degrees of freedom
 SIGNS = {"votes": 1, "agreeing": 1, "disagreeing": -1, "share": 1, "keypoints": 1}
 SHRINKAGE = 0.01
+GROSS = 1.0  # metres
 FEWEST, FEW = 1, 4  # landmarks that are left where a query is thinned
 FARTHEST = 8.0  # metres from the map that a query of a known place may be
+
+
+@dataclass(frozen=True)
+class PoseExample:
+    """A pose that was found, and how far it is off."""
+
+    error: Array  # [6], in its own axes
+    covariance: Array  # [6, 6], as computed, before it is scaled
+    own: Array  # [6, 6], of the map's poses
+    distance: float  # metres from the keyframe that the pose rests on
 
 
 @dataclass(frozen=True)
@@ -42,8 +54,7 @@ class PlaceExample:
     features: Array  # [N, F]
     positions: Array  # [N, 3]
     truth: Array | None  # [3]
-    error: Array | None = None  # [6], of the pose that was found, in its own axes
-    covariance: Array | None = None  # [6, 6], as the map says
+    poses: tuple[PoseExample, ...] = ()
 
     @property
     def right(self) -> Array:
@@ -62,15 +73,23 @@ def calibrate(
     every: int = 4,
     seed: int = 0,
     fitted_on: str = "",
+    drives: Sequence[LandmarkDataset] = (),
     progress: Progress = silent,
 ) -> PlaceModel:
-    """A place model for maps with these settings; they are made in `folder`."""
+    """A place model for maps with these settings; they are made in `folder`.
+
+    Args:
+        drives: real ones, which tell how poses err with the distance from a keyframe.
+    """
     examples = town_examples(
         datasets, matcher, folder, settings, perturbs=perturbs, every=every, seed=seed, progress=progress
     )
     model = fit_place_model(examples, fitted_on)
-    own = error_of_poses(*(settings or MapSettings()).pose_error)
-    return model.model_copy(update={"covariance_scale": covariance_scale(examples, own)})
+    settings = (settings or MapSettings()).model_copy(update={"pose_error": None})
+    located = [pose for one in drives for pose in drive_examples(one, matcher, folder, settings, every, progress)]
+    in_towns = covariance_scale([pose for one in examples for pose in one.poses])
+    scale = max(in_towns, covariance_scale(located)) if located else in_towns
+    return model.model_copy(update={"covariance_scale": scale, "drift": drift(located, scale)})
 
 
 def town_examples(
@@ -125,19 +144,44 @@ def place_examples(opened: LandmarkMap, frames: Iterable[Frame], *, known: bool)
         pose = frame.T_world_camera
         if known and pose is None:
             raise DataError(f"frame '{frame.name}' has no pose: nobody knows whether an answer is right")
-        error = None
-        if known and pose is not None and found.pose is not None:
-            error = difference(found.pose.T_world_camera, pose)
-        examples.append(
-            PlaceExample(
-                np.array([one.features for one in found.place.candidates]).reshape(-1, len(FEATURES)),
-                np.array([one.keyframe.position for one in found.place.candidates]).reshape(-1, 3),
-                pose[:3, 3] if known and pose is not None else None,
-                error,
-                None if found.pose is None else found.pose.covariance,
-            )
+        example = PlaceExample(
+            np.array([one.features for one in found.place.candidates]).reshape(-1, len(FEATURES)),
+            np.array([one.keyframe.position for one in found.place.candidates]).reshape(-1, 3),
+            pose[:3, 3] if known and pose is not None else None,
         )
+        if found.pose is not None and pose is not None and len(example.right) and example.right[0]:
+            near = found.place.candidates[0].keyframe
+            example = replace(example, poses=(_pose_example(found.pose, pose, near, opened.header.error_of_poses),))
+        examples.append(example)
     return examples
+
+
+def drive_examples(
+    dataset: LandmarkDataset, matcher: Matcher, folder: Path, settings: MapSettings, every: int, progress: Progress
+) -> list[PoseExample]:
+    """A drive located in itself: of every second frame a map is made, every Nth of the others is asked about.
+
+    Each keyframe around a frame tells a pose of its own, from near and far.
+    """
+    place = folder / f"drive {dataset.name}"
+    build_map(place, [replace(dataset, frames=dataset.frames[::2])], matcher, settings, progress=progress)
+    opened = open_map(place, matcher=matcher, model=PlaceModel())
+    own, found = opened.header.error_of_poses, []
+    for frame in progress(dataset.frames[1 :: 2 * every], f"{dataset.name}, located"):
+        truth, camera = frame.T_world_camera, frame.camera
+        if truth is None or camera is None:
+            continue
+        for one in opened.query(frame).candidates:
+            near = np.linalg.norm(one.keyframe.position - truth[:3, 3]) < RIGHT
+            pose = pose_of([one], camera, None, own, PlaceModel()) if near else None
+            if pose is not None:
+                found.append(_pose_example(pose, truth, one.keyframe, own))
+    return found
+
+
+def _pose_example(pose: PoseEstimate, truth: Array, keyframe: KeyframeInfo, own: Array) -> PoseExample:
+    distance = float(np.linalg.norm(pose.T_world_camera[:3, 3] - keyframe.position))
+    return PoseExample(difference(pose.T_world_camera, truth), pose.covariance - own, own, distance)
 
 
 def fit_place_model(examples: Sequence[PlaceExample], fitted_on: str) -> PlaceModel:
@@ -176,26 +220,41 @@ def normalised_error(error: Array, covariance: Array) -> float:
     return float(off @ np.linalg.solve(covariance[np.ix_(GROUND_AXES, GROUND_AXES)], off))
 
 
-def covariance_scale(examples: Sequence[PlaceExample], own: Array) -> float:
+def covariance_scale(examples: Sequence[PoseExample]) -> float:
     """What makes 95 in a hundred of the normalised errors keep to the bounds that 95 in a hundred should keep to.
 
-    Args:
-        own: the covariance [6, 6] of the map's poses, which is in those of the examples and is not scaled.
+    The error of the map's poses is not scaled. It is added twice: the poses that errors are measured by have it, too.
+    Gross errors are left out: they are wrong answers, and no covariance tells those.
     """
-    located = [
-        (one.error, one.covariance - own)
-        for one in examples
-        if one.error is not None and one.covariance is not None and len(one.right) and one.right[0]
-    ]
-    if not located:
-        return 1.0
-    scales = np.geomspace(0.02, 50, 200)
+    examples = [one for one in examples if np.linalg.norm(one.error[:3]) < GROSS]
+    return _least(np.geomspace(0.02, 50, 200), examples, lambda one, scale: scale * one.covariance + 2 * one.own, 1.0)
+
+
+def drift(examples: Sequence[PoseExample], scale: float) -> float:
+    """Metres of error for each metre from a keyframe that make 95 in a hundred errors keep to their bounds.
+
+    The farther half of the examples tells it.
+    """
+    middle = np.median([one.distance for one in examples]) if examples else 0.0
+    return _least(
+        np.linspace(0, 0.1, 101),
+        [one for one in examples if one.distance >= middle],
+        lambda one, share: scale * one.covariance + 2 * one.own + error_of_points(share * one.distance),
+        0.0,
+    )
+
+
+def _least(
+    values: Array, examples: Sequence[PoseExample], covariance: Callable[[PoseExample, float], Array], nothing: float
+) -> float:
+    """The least value by which 95 in a hundred errors keep to their bounds; `nothing` without examples."""
+    if not examples:
+        return nothing
     within = [
-        np.mean([normalised_error(error, scale * covariance + own) < CHI_SQUARE_95 for error, covariance in located])
-        for scale in scales
+        np.mean([normalised_error(one.error, covariance(one, value)) < CHI_SQUARE_95 for one in examples])
+        for value in values
     ]
-    enough = scales[np.array(within) >= 0.95]
-    return float(np.round(enough.min(initial=scales[-1]), 3))
+    return float(np.round(values[np.array(within) >= 0.95].min(initial=values[-1]), 3))
 
 
 def _near(frame: Frame, positions: Array) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 from robustmat.errors import InputError
 from robustmat.mapping.answers import Candidate, KeyframeInfo, Location, PlaceAnswer
 from robustmat.mapping.filtering import Belief, DriveFilter, carried
-from robustmat.mapping.localisation import error_of_poses, nearest_keyframe, pose_of, used_for_pose
+from robustmat.mapping.localisation import nearest_keyframe, pose_of, used_for_pose
 from robustmat.mapping.objects import MapObject, merge_objects
 from robustmat.mapping.packing import unpack
 from robustmat.mapping.place_model import PlaceModel, posterior, shipped_model
@@ -227,8 +227,7 @@ class LandmarkMap:
                 f"frame '{answer.frame}' has no camera and its size is not that of the map's frames: give --camera"
             )
         near = self._recogniser().settled(frame, used_for_pose(answer), camera)
-        own = error_of_poses(*self.header.settings.pose_error)
-        return pose_of(near, camera, track, own, self.model.covariance_scale)
+        return pose_of(near, camera, track, self.header.error_of_poses, self.model)
 
     def _positions(self) -> Array:
         return np.array([info.position for info in self.keyframes()]).reshape(-1, 3)

@@ -6,12 +6,14 @@ import numpy as np
 
 from robustmat.mapping.answers import Candidate, KeyframeInfo, PlaceAnswer, apart
 from robustmat.mapping.filtering import Belief
+from robustmat.mapping.place_model import PlaceModel
 from robustmat.mapping.pose import PoseEstimate, estimate_pose, ground_prior, join
 from robustmat.mapping.recognition import ONE_PLACE, observed
 from robustmat.types import Array, Camera
 
 ENOUGH = 15  # keypoints that a pose can be computed from without landmarks
 USED_FOR_POSE = 3  # keyframes that a pose is computed from
+DEPTH = 30.0  # metres; where points stand that tell the turn
 WIDEST = 2.0  # metres, one standard deviation: a pose less certain than this is no answer
 
 
@@ -22,7 +24,7 @@ def used_for_pose(answer: PlaceAnswer) -> list[Candidate]:
 
 
 def pose_of(
-    near: list[Candidate], camera: Camera, track: Belief | None, own: Array, scale: float
+    near: list[Candidate], camera: Camera, track: Belief | None, own: Array, model: PlaceModel
 ) -> PoseEstimate | None:
     """The camera's pose by all that the candidates say together; None where that is too little.
 
@@ -30,12 +32,12 @@ def pose_of(
         near: candidates of one place, likeliest first.
         track: where the camera should be by the frames before.
         own: covariance [6, 6] of the map's poses.
-        scale: how much wider than computed covariances truly are.
+        model: says how much wider than computed covariances truly are.
     """
     if not near:
         return None
-    scene = max((one.scene for one in near if one.scene), key=lambda scene: scene.inliers, default=None)
-    scene = scene if scene is not None and scene.inliers >= ENOUGH else None
+    best = max(near, key=lambda one: one.scene.inliers if one.scene else 0)
+    scene = best.scene if best.scene is not None and best.scene.inliers >= ENOUGH else None
     parts = [observed(one.result, one.keyframe, camera) for one in near]
     together = join(parts if scene is None else [*parts, scene.observations])
     prior = ground_prior(near[0].keyframe.T_world_camera)
@@ -44,14 +46,16 @@ def pose_of(
     found = estimate_pose(together, camera, prior, 3 if track is None else 1, start)
     if found is None:
         return None
-    covariance = found.covariance * scale + own
+    # A keyframe's points err together, by their triangulation: the more, the further the camera is from it.
+    away = float(np.linalg.norm(found.T_world_camera[:3, 3] - best.keyframe.position))
+    covariance = found.covariance * model.covariance_scale + own + error_of_points(model.drift * away)
     wide = float(np.sqrt(np.linalg.eigvalsh(covariance[:3, :3]).max()))
     return replace(found, covariance=covariance) if wide < WIDEST else None
 
 
-def error_of_poses(metres: float, degrees: float) -> Array:
-    """The covariance [6, 6] of a map's own poses."""
-    return np.diag([metres**2] * 3 + [np.radians(degrees) ** 2] * 3)
+def error_of_points(metres: float) -> Array:
+    """The covariance [6, 6] of a pose that rests on points which are all off together by so much."""
+    return np.diag([metres**2] * 3 + [(metres / DEPTH) ** 2] * 3)
 
 
 def nearest_keyframe(best: Candidate, keyframes: tuple[KeyframeInfo, ...]) -> KeyframeInfo:

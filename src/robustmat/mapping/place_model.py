@@ -22,7 +22,10 @@ FEW = 3  # landmarks that do not agree, as if there were so many more: all of on
 
 
 class PlaceModel(Config):
-    """Weights of the features, and how much wider than computed a pose's covariance truly is."""
+    """Weights of the features, and how much wider than computed a pose's covariance truly is.
+
+    `drift` is by how many metres a pose errs, one standard deviation, for each metre from the keyframe it rests on.
+    """
 
     bias: float = -6.0
     votes: float = 0.5
@@ -31,6 +34,7 @@ class PlaceModel(Config):
     share: float = 4.0
     keypoints: float = 1.5
     covariance_scale: float = 1.0
+    drift: float = 0.0
     fitted_on: str = ""
 
     def log_ratio(self, features: Array) -> Array:

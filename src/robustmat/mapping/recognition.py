@@ -23,7 +23,7 @@ from robustmat.matching.matcher import Matcher
 from robustmat.types import Camera, MatchResult
 
 BY_VOTES = 8  # places that votes propose
-BY_LOOK = 6  # places that look alike as a whole, where the map keeps keypoints
+BY_LOOK = 10  # places that look alike as a whole, where the map keeps keypoints
 MATCHED = 5  # of those with keypoints, how many are matched landmark by landmark
 AROUND = 3  # further keyframes around the best of them
 FARTHEST_SCENE = 30.0  # metres from a keyframe that its keypoints can tell a pose

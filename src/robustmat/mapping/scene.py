@@ -5,16 +5,14 @@ knows. A frame then matches keypoints of the map, and the pose that most of them
 light and weather keypoints fade away and the landmarks remain.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import Any
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from robustmat.features.keypoints import detect_keypoints, match_keypoints, unit_descriptors
+from robustmat.features.keypoints import detect_keypoints, match_keypoints
 from robustmat.mapping.pose import Observations
 from robustmat.matching.combined import VIEW
 from robustmat.matching.embedded import EmbeddedFrame
@@ -29,7 +27,6 @@ REPROJECTION = 3.0  # pixels within which a keypoint agrees with a pose
 TRIANGULATED = 2.0  # pixels within which both keyframes must see a triangulated point
 NEAREST, FARTHEST = 2.0, 80.0  # metres in front of the camera
 PARALLAX = np.radians(0.5)
-DIRECTIONS, VECTOR = 6, 512  # cells of the frame's vector are 2 ** DIRECTIONS
 
 
 @dataclass(frozen=True)
@@ -110,31 +107,6 @@ def scene_pose(
     world = points[rows] @ T_world_keyframe[:3, :3].T + T_world_keyframe[:3, 3]
     pose = T_world_keyframe @ np.linalg.inv(T_camera_keyframe)
     return ScenePose(pose, len(rows), _observations(world, pixels[rows], points[rows, 2]))
-
-
-def frame_vector(arrays: Mapping[str, NDArray[Any]]) -> NDArray[np.float32]:
-    """What all keypoints look like together, as a unit vector [VECTOR]: sums of descriptors by cell, projected.
-
-    Cells are cut by fixed random directions, so that nothing has to be learned and all maps agree.
-    """
-    looks = unit_descriptors(dict(arrays))
-    if not len(looks):
-        return np.zeros(VECTOR, np.float32)
-    looks = looks - looks.mean()
-    directions, project = _random_directions(looks.shape[1])
-    cells = (looks @ directions > 0) @ (1 << np.arange(DIRECTIONS))
-    sums = np.zeros((1 << DIRECTIONS, looks.shape[1]), np.float32)
-    np.add.at(sums, cells, looks)
-    sums /= np.maximum(np.sqrt(np.linalg.norm(sums, axis=1, keepdims=True)), 1e-6)
-    vector = sums.ravel() @ project
-    return np.asarray(vector / max(float(np.linalg.norm(vector)), 1e-9), np.float32)
-
-
-@lru_cache(maxsize=2)
-def _random_directions(width: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    rng = np.random.default_rng(20260)
-    first = rng.normal(size=(width, DIRECTIONS)).astype(np.float32)
-    return first, rng.normal(size=((1 << DIRECTIONS) * width, VECTOR)).astype(np.float32)
 
 
 def _observations(world: Array, pixels: Array, depth: Array) -> Observations:

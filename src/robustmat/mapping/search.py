@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from scipy.special import softmax
 
-from robustmat.mapping.scene import LOOK, frame_vector
+from robustmat.mapping.scene import LOOK
 from robustmat.mapping.store import MapStore, Snapshot
 from robustmat.mapping.vectors import search_vectors
+from robustmat.mapping.words import frame_vector
 from robustmat.matching.embedded import EmbeddedFrame
 
 NEAREST_VIEWS = 30  # of each landmark

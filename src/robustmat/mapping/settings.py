@@ -2,15 +2,21 @@
 
 from typing import Literal
 
+import numpy as np
 from pydantic import Field, PositiveFloat, PositiveInt
 
 from robustmat.config import Config
 from robustmat.errors import InputError
 from robustmat.matching.embedded import EmbeddedFrame
 from robustmat.matching.matcher import Matcher
+from robustmat.types import Array
 
 FORMAT = "robustmat-map"
-VERSION = 2  # 1 did not say which arrays its keyframes have
+VERSION = 3  # 2 had other vectors of whole frames; 1 did not say which arrays its keyframes have
+
+# How far poses of a drive are off, in metres and degrees, by what refined them; whoever did not let `prepare` refine
+# them is believed as much. KITTI raw 0002, 0005 and 0013 by pictures against LiDAR over 12 m: docs/maps.md.
+POSE_ERROR = {"LiDAR": (0.03, 0.1), "pictures": (0.07, 0.1), "nothing": (0.07, 0.1)}
 
 Precision = Literal["float32", "float16", "int8"]
 
@@ -25,9 +31,14 @@ class MapSettings(Config):
     min_sightings: PositiveInt = 1  # frames of the drive that an object must be seen in
     max_landmarks: PositiveInt | None = None  # of a keyframe: those that look rarest
     keypoints: int = Field(default=0, ge=0)  # of a keyframe, at most: a second witness that takes many more bytes
-    pose_error: tuple[float, float] = (0.03, 0.1)  # metres, degrees: how well the poses of its drives are known
+    pose_error: tuple[float, float] | None = None  # metres, degrees: of its drives' poses; None: by what refined them
     views: PositiveInt = 3  # representative embeddings of an object for each stretch of a drive
     stretch: PositiveInt = 25  # keyframes of one batch
+
+
+def error_of_poses(metres: float, degrees: float) -> Array:
+    """The covariance [6, 6] of poses that are known so well."""
+    return np.diag([metres**2] * 3 + [np.radians(degrees) ** 2] * 3)
 
 
 class MapHeader(Config):
@@ -42,6 +53,11 @@ class MapHeader(Config):
     dimension: PositiveInt  # of search vectors, padded
     arrays: tuple[str, ...]  # that its matcher keeps of a frame
     settings: MapSettings = Field(default_factory=MapSettings)
+
+    @property
+    def error_of_poses(self) -> Array:
+        """The covariance [6, 6] of the map's own poses."""
+        return error_of_poses(*(self.settings.pose_error or POSE_ERROR["LiDAR"]))
 
 
 def refuse_other_matcher(header: MapHeader, matcher: Matcher, where: str) -> None:

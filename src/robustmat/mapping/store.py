@@ -24,16 +24,18 @@ from pydantic import ValidationError
 from robustmat.errors import ConfigError, DataError
 from robustmat.files import parse_json
 from robustmat.folders import locked
-from robustmat.mapping.scene import VECTOR
 from robustmat.mapping.settings import FORMAT, VERSION, MapHeader
+from robustmat.mapping.words import VECTOR
 
 try:
     import lancedb
     import pyarrow as pa
+    from lancedb.index import BTree, IvfFlat
 except ModuleNotFoundError as missing:
     raise ConfigError(f"maps need '{missing.name}': pip install 'robustmat[map]'") from None
 
 EXACT = 20_000  # vectors; a search below this many compares with all of them, above it asks an index
+SAMPLES, ROUNDS = 64, 20  # vectors of a partition that its centre is learned from, and how often it is moved
 PROBES = 20  # partitions of the index that a search looks into
 HEADER = b"robustmat"
 LINGER = timedelta(hours=1)  # that files of older versions stay for those who still read them
@@ -236,9 +238,10 @@ class MapStore:
     def _index(self) -> None:
         views = self._tables["views"]
         parts = max(16, min(4096, round(views.count_rows() ** 0.5)))
-        views.create_index(metric="l2", num_partitions=parts, vector_column_name="vector", index_type="IVF_FLAT")
-        self._tables["objects"].create_scalar_index("object", replace=True)
-        self._tables["keyframes"].create_scalar_index("keyframe", replace=True)
+        trained = IvfFlat(distance_type="l2", num_partitions=parts, max_iterations=ROUNDS, sample_rate=SAMPLES)
+        views.create_index("vector", config=trained)
+        self._tables["objects"].create_index("object", config=BTree())
+        self._tables["keyframes"].create_index("keyframe", config=BTree())
 
     def _add(self, name: str, rows: list[dict[str, Any]]) -> None:
         if rows:
