@@ -147,7 +147,7 @@ def test_errors_that_grow_with_the_distance_from_a_keyframe_widen_covariances_wi
 def test_recall_counts_right_answers_among_all() -> None:
     right, wrong = Answered((1.0, 30.0), 0.9, True), Answered((30.0, 2.0), 0.4, True)
     foreign = Answered((), 0.6, False)
-    row = place_row("map", "clean", [right, wrong, foreign], 0.5, [0.1])
+    row = place_row("map", "clean", [right, wrong, foreign], 0.5, [(0.1, 0.2)])
     assert (row.recall_at_1, row.recall_at_5, row.queries, row.unknown) == (0.5, 1.0, 2, 1)
     assert row.recall_at_precision == 0.5
     assert (row.answers, row.precision) == (2, 0.5)

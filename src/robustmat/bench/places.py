@@ -3,10 +3,12 @@
 An answer is right when its keyframe is within 5 m. Weather is on the queries alone, as for a vehicle with a map.
 """
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -21,11 +23,14 @@ from robustmat.mapping.info import map_info
 from robustmat.mapping.keyframes import choose_keyframes
 from robustmat.mapping.landmark_map import LIKELY, LandmarkMap, open_map
 from robustmat.mapping.settings import MapSettings
+from robustmat.matching.embedded import EmbeddedFrame
 from robustmat.matching.matcher import Matcher
 from robustmat.perturb import parse, perturb_frame
 from robustmat.progress import Progress, silent
 from robustmat.types import Array, Frame, Image
 
+Given = TypeVar("Given")
+Made = TypeVar("Made")
 GIVEN, LESS_OFFSET = "poses as given", "less one offset a revisit"
 
 
@@ -49,11 +54,11 @@ class PlaceReport:
 
 @dataclass
 class Answers:
-    """Single answers, by method and weather; seconds and bytes of maps, by method."""
+    """Single answers and seconds to embed and to ask, by method and weather; bytes of maps, by method."""
 
     places: dict[tuple[str, str], list[Answered]] = field(default_factory=dict)
     poses: dict[tuple[str, str], list[Located]] = field(default_factory=dict)
-    seconds: dict[str, list[float]] = field(default_factory=dict)
+    seconds: dict[tuple[str, str], list[tuple[float, float]]] = field(default_factory=dict)  # of the processor
     megabytes: dict[str, list[float]] = field(default_factory=dict)
     queries: dict[str, int] = field(default_factory=dict)  # by drive
 
@@ -115,7 +120,7 @@ def _ask_world(
         for method, (answers, poses, times) in _ask(opened, seen, others, name, sequence, perturb, progress):
             found.places.setdefault((method, perturb), []).extend(answers)
             found.poses.setdefault((method, perturb), []).extend(poses)
-            found.seconds.setdefault(method, []).extend(times)
+            found.seconds.setdefault((method, perturb), []).extend(times)
             found.megabytes.setdefault(method, []).append(size)
     for name, make in RIVALS.items() if rivals else ():
         similarity = make(keyframes)
@@ -128,9 +133,9 @@ def _report(found: Answers, worlds: Sequence[World], telling: Sequence[Located] 
     """Rows of all answers; `telling` are poses that tell the offsets of revisits."""
     report = PlaceReport()
     for (method, perturb), answers in found.places.items():
-        if method in found.seconds:
+        if method in found.megabytes:
             size = float(np.mean(found.megabytes[method]))
-            report.places.append(place_row(method, perturb, answers, LIKELY, found.seconds[method], size))
+            report.places.append(place_row(method, perturb, answers, LIKELY, found.seconds[method, perturb], size))
         else:
             report.places.append(place_row(method, perturb, answers))
     for (method, perturb), poses in found.poses.items():
@@ -147,7 +152,7 @@ def _report(found: Answers, worlds: Sequence[World], telling: Sequence[Located] 
     return report
 
 
-Asked = tuple[list[Answered], list[Located], list[float]]
+Asked = tuple[list[Answered], list[Located], list[tuple[float, float]]]
 
 
 def _ask(
@@ -160,13 +165,19 @@ def _ask(
     progress: Progress,
 ) -> list[tuple[str, Asked]]:
     """Answers, poses and seconds of single frames and, if wanted, of drives."""
+
+    def locate(one: EmbeddedFrame) -> Location:
+        return opened.locate(one, min_probability=0.0)
+
     frames = [frame for _, frame in seen]
-    embedded = [opened.embed(frame) for frame in progress([*frames, *others], f"{name}, embedding, {perturb}")]
-    first, rest = embedded[: len(seen)], embedded[len(seen) :]
-    single = [opened.locate(one, min_probability=0.0) for one in progress(first, f"{name}, {perturb}")]
+    timed = [_timed(opened.embed, frame) for frame in progress([*frames, *others], f"{name}, embedding, {perturb}")]
+    first, rest = [one for one, _ in timed[: len(seen)]], [one for one, _ in timed[len(seen) :]]
+    asked = [_timed(locate, one) for one in progress(first, f"{name}, {perturb}")]
+    single = [one for one, _ in asked]
+    times = [(embed, ask) for (_, embed), (_, ask) in zip(timed, asked, strict=False)]
     foreign = [opened.query(one, min_probability=0.0) for one in progress(rest, f"{name}, other places, {perturb}")]
     reference = opened.header.error_of_poses  # queries' poses are known no better than the map's
-    told = [(name, _asked(single, seen, foreign, reference))]
+    told = [(name, (*_asked(single, seen, foreign, reference), times))]
     if sequence:
         runs = {drive: [i for i, (one, _) in enumerate(seen) if one == drive] for drive, _ in seen}
         tracked = [
@@ -176,13 +187,13 @@ def _ask(
         ]
         in_order = [seen[i] for run in runs.values() for i in run]
         elsewhere = list(opened.query_sequence(rest, min_probability=0.0))
-        told.append((f"{name}, as a drive", _asked(tracked, in_order, elsewhere, reference)))
+        told.append((f"{name}, as a drive", (*_asked(tracked, in_order, elsewhere, reference), times)))
     return told
 
 
 def _asked(
     found: Sequence[Location], seen: Sequence[tuple[str, Frame]], foreign: Sequence[PlaceAnswer], reference: Array
-) -> Asked:
+) -> tuple[list[Answered], list[Located]]:
     answers = [_answered(one.place, frame) for one, (_, frame) in zip(found, seen, strict=True)]
     answers += [_answered(answer, None) for answer in foreign]
     poses = [
@@ -190,7 +201,14 @@ def _asked(
         for one, (drive, frame) in zip(found, seen, strict=True)
         if one.pose is not None and one.place.probability >= LIKELY
     ]
-    return answers, poses, [one.seconds for one in found]
+    return answers, poses
+
+
+def _timed(work: Callable[[Given], Made], given: Given) -> tuple[Made, float]:
+    """What comes of it, and seconds of the processor: other work on the machine does not stretch them."""
+    start = time.process_time()
+    made = work(given)
+    return made, time.process_time() - start
 
 
 def runs_of(name: str, frames: Sequence[Frame]) -> dict[str, list[Frame]]:

@@ -30,7 +30,8 @@ def write_places(report: PlaceReport, folder: Path, name: str, title: str, comma
     lines = [f"# {title}", "", data, "", "## Places", "", *_table(PLACES)]
     for row in report.places:
         own = f"{row.answers} ({row.precision:.2f} right)" if row.megabytes else "-"
-        size, seconds = (f"{row.megabytes:.1f}", f"{row.seconds:.2f}") if row.megabytes else ("-", "-")
+        times = f"{row.embed_seconds:.2f} + {row.ask_seconds:.2f}"
+        size, seconds = (f"{row.megabytes:.1f}", times) if row.megabytes else ("-", "-")
         lines.append(
             f"| {row.method} | {row.perturb} | {row.recall_at_1:.2f} | {row.recall_at_5:.2f} | "
             f"{row.recall_at_precision:.2f} | {row.average_precision:.2f} | {own} | {size} | {seconds} |"
@@ -40,8 +41,9 @@ def write_places(report: PlaceReport, folder: Path, name: str, title: str, comma
         lines += ["", f"{one.queries} queries of known places, {one.unknown} of unknown ones. Right: within 5 m."]
     lines += [
         "",
-        "`answers` counts probabilities of at least 0.5, unknown places among them. `s` is the median of a query, the "
-        "frame embedded before, on one thread of a shared machine.",
+        "`R@5`: five places at least 5 m apart. `answers` counts probabilities of at least 0.5, unknown places among "
+        "them. `s` is the processor time of a query, median: reading and embedding the frame (and making noise) + "
+        "finding its place and pose.",
         "",
         "## Poses",
         "",
@@ -54,8 +56,9 @@ def write_places(report: PlaceReport, folder: Path, name: str, title: str, comma
     ]
     lines += [
         "",
-        "Medians. `within 95 %`: share of errors (sideways, ahead, yaw) within the bounds that their covariances give; "
-        "`NEES` is the median normalised squared error over its expectation, 1 if covariances are exact.",
+        "Medians. `within 95 %`: share of errors (sideways, ahead, yaw) within the bounds that their covariances give, "
+        "where the pose of the data set is known as well as those of the map; `NEES` is the median normalised squared "
+        "error over its expectation, 1 if covariances are exact.",
     ]
     if report.offsets:
         lines += ["", "## What the poses of the passes disagree by", ""]

@@ -57,7 +57,8 @@ class PlaceRow:
     unknown: int
     answers: int  # at the method's own threshold; of rivals, which have none, 0
     precision: float  # of those answers
-    seconds: float  # a query, median; of rivals 0
+    embed_seconds: float  # of the processor, a query, median; of rivals 0
+    ask_seconds: float  # the same of the answer with its pose
     megabytes: float  # of the map, per kilometre; of rivals 0
 
 
@@ -83,7 +84,7 @@ def place_row(
     perturb: str,
     answers: Sequence[Answered],
     threshold: float | None = None,
-    seconds: Sequence[float] = (0.0,),
+    seconds: Sequence[tuple[float, float]] = ((0.0, 0.0),),
     megabytes: float = 0.0,
 ) -> PlaceRow:
     """Recall of places, with and without unknown ones."""
@@ -101,7 +102,8 @@ def place_row(
         unknown=len(answers) - len(known),
         answers=len(own),
         precision=float(np.mean([one.right for one in own])) if own else 0.0,
-        seconds=float(np.median(seconds)),
+        embed_seconds=float(np.median([embed for embed, _ in seconds])),
+        ask_seconds=float(np.median([ask for _, ask in seconds])),
         megabytes=megabytes,
     )
 
