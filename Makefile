@@ -37,7 +37,7 @@ test-slow: setup  ## run the checks that take minutes each
 test-browser: setup  ## test the page in Chromium, which must be installed; axe-core comes from npm
 	$(PIP) playwright
 	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && npm install --silent --prefix "$$folder" axe-core@4 && \
-	ROBUSTMAT_AXE="$$folder/node_modules/axe-core/axe.min.js" $(BIN)/python -m pytest -m browser tests/test_web_browser.py
+	ROBUSTMAT_AXE="$$folder/node_modules/axe-core/axe.min.js" $(BIN)/python -m pytest -m browser $(BROWSER_TESTS) tests/test_web_browser.py
 
 docs: setup  ## build the documents as a site: build/site/docs/index.html; a broken link or an orphan page is an error
 	$(PIP) --editable '.[docs]'
@@ -48,10 +48,10 @@ FUZZ_MINUTES ?= 60
 fuzz: setup  ## read 100,000 damaged files and requests; the report goes to build/fuzz.md
 	$(BIN)/python tests/fuzz_for_tests.py --cases $(FUZZ_CASES) --minutes $(FUZZ_MINUTES) --report build/fuzz.md
 
-mutants: setup  ## does a test notice? change the code that decides right and wrong, line by line (half an hour of one core)
+MUTANTS ?= 1.0
+mutants: setup  ## does a test notice? change the code that decides right and wrong, one place at a time; build/mutants.md
 	$(PIP) mutmut
-	nice -n 15 $(BIN)/mutmut run --max-children 1
-	$(BIN)/mutmut results
+	$(BIN)/python tests/mutants_for_tests.py --share $(MUTANTS) --report build/mutants.md
 
 lint: setup  ## ruff
 	$(BIN)/ruff check .

@@ -51,7 +51,7 @@ def cases(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
     return np.array(scores) / 2, np.array(labels), np.array(weights, float), draw(st.integers(-6, 6)) / 2
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(cases())
 def test_weighted_metrics_equal_scikit_learn(case: tuple[np.ndarray, np.ndarray, np.ndarray, float]) -> None:
     scores, labels, weights, threshold = case

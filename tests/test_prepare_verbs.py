@@ -52,6 +52,15 @@ def test_a_reader_in_the_registry_is_a_verb_with_its_own_options(folder: Path) -
     assert dataset.frames[0].landmarks[0].category == "pole"
 
 
+def test_a_drive_without_landmarks_is_said_to_be_one(folder: Path) -> None:
+    (folder / "boxes.json").write_text('{"landmarks": []}')
+    options = ["--suffix", ".png", "--boxes", str(folder / "boxes.json"), "--out", str(folder / "data")]
+    told = CliRunner().invoke(app, ["pictures", str(folder), *options], catch_exceptions=False).output
+    assert "0 landmarks" in told
+    assert "label maps must hold Cityscapes train ids" in " ".join(told.split())
+    assert "they need camera and poses" not in told  # not what is missing
+
+
 def test_a_verbs_help_is_the_readers_docstring(folder: Path) -> None:
     shown = CliRunner().invoke(app, ["pictures", "--help"], env={"COLUMNS": "200"}).output
     text = " ".join(shown.replace("│", " ").split())

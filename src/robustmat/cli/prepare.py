@@ -269,7 +269,9 @@ def _say_what_is_there(path: Path) -> None:
         )
     if dataset.source.get("identities") == "triangulation":
         say("No LiDAR: identities by triangulating boxes over frames with known poses.")
-    if not dataset.has_identities:
+    if not landmarks:
+        say("No landmarks, so nothing to match: label maps must hold Cityscapes train ids, and 19 for windows.")
+    elif not dataset.has_identities:
         say("No identities (they need camera and poses): it can be matched, not evaluated or trained on.")
 
 
