@@ -43,17 +43,30 @@ MODULES = (
 )
 TESTS = (
     "test_bootstrap.py",
-    "test_contraction.py",
-    "test_matching.py",
+    "test_bounds.py",
+    "test_decision.py",
     "test_metrics.py",
     "test_pairs.py",
+    "test_truth.py",
+    "test_contraction.py::test_convolution_bound_is_never_below_the_operator_norm",
+    "test_contraction.py::test_matrix_bound_is_the_spectral_norm",
     "test_certificate.py::test_diagonal_bound_is_above_the_operator",
-    "test_worst_direction.py::test_fixed_steps_keep_their_own_bound",
-    "test_worst_direction.py::test_bounds_of_fixed_steps_approach_the_exact_rate",
     "test_evaluate.py::test_candidates_are_all_of_them_and_not_three_to_one",
     "test_evaluate.py::test_a_fitted_decision_separates_what_can_be_separated",
-    "test_evaluate.py::test_data_sets_without_identities_are_refused",
     "test_evaluate.py::test_every_world_counts_alike_for_a_threshold_however_many_pairs_it_has",
+    "test_matching.py::test_matches_are_one_to_one_mutual_and_above_the_threshold",
+    "test_matching.py::test_no_mutual_best_pair_is_left_out",
+    "test_matching.py::test_a_pair_that_is_not_allowed_is_no_rival_either",
+    "test_matching.py::test_without_calibration_the_score_stands_for_the_probability",
+)
+# Seconds each, hundreds of times: without them the score can only be lower.
+LEFT_OUT = (
+    "test_bootstrap.py::test_interval_covers_the_truth_about_as_often_as_it_says",
+    "test_bootstrap.py::test_pairing_finds_a_small_steady_gain_that_separate_intervals_hide",
+    "test_pairs.py::test_pairs_keep_every_promise_of_the_protocol",
+    "test_pairs.py::test_every_object_gets_its_share_of_the_unmatched_pairs",
+    "test_pairs.py::test_drives_of_one_world_share_objects_and_frame_pairs",
+    "test_pairs.py::test_frames_of_other_worlds_are_never_paired",
 )
 NOTICED, SURVIVED, NOT_REACHED = "noticed", "survived", "not reached"
 MUTATED: dict[str, MutatedFile] = {}  # by module, filled when it is imported
@@ -166,8 +179,9 @@ def main() -> int:
     for module in MODULES:
         importlib.import_module(module)
     judge = Judge(given.only, given.share, given.seed)
-    words = ["-m", "not slow and not browser", "-p", "no:cacheprovider", "--capture=no"]
-    ended = pytest.main([*words, *(str(HERE / test) for test in TESTS)], plugins=[judge])
+    words = ["-m", "not slow and not browser", "-p", "no:cacheprovider", "--capture=no", f"--rootdir={HERE}"]
+    left_out = [f"--deselect={test}" for test in LEFT_OUT]
+    ended = pytest.main([*words, *left_out, *(str(HERE / test) for test in TESTS)], plugins=[judge])
     if not judge.verdicts:
         return int(ended) or 1
     page = judge.page(time.process_time())

@@ -10,6 +10,7 @@ from robustmat.evaluation.bootstrap import (
     Difference,
     compare,
     draw_identities,
+    draw_objects,
     intervals,
     pair_weights,
     percentile_interval,
@@ -135,3 +136,22 @@ def test_a_difference_is_clear_when_its_interval_leaves_out_zero() -> None:
     assert Difference(0.1, 0.05, 0.2).is_clear
     assert Difference(-0.1, -0.2, -0.05).is_clear
     assert not Difference(0.1, -0.05, 0.2).is_clear
+
+
+def test_an_interval_is_the_middle_of_the_values() -> None:
+    assert percentile_interval(np.arange(101.0), 0.9) == pytest.approx((5, 95))
+    assert percentile_interval(np.arange(1001.0)) == pytest.approx((25, 975))
+
+
+def test_a_pair_counts_as_often_as_its_objects_were_drawn() -> None:
+    drawn, first, second = np.array([[2.0, 3.0, 0.0]]), np.array([0, 0, 1, 2]), np.array([0, 1, 1, 0])
+    assert pair_weights(drawn, first, second).tolist() == [[2, 6, 3, 0]]
+
+
+def test_every_resample_draws_as_many_objects_as_there_are() -> None:
+    draws = draw_objects([np.array([7, 3]), np.array([3, 9])], resamples=200, seed=1)
+    assert draws.identities.tolist() == [3, 7, 9]
+    assert draws.counts.shape == (200, 3)
+    assert (draws.counts.sum(axis=1) == 3).all()
+    assert draws.counts.mean(axis=0) == pytest.approx(1, abs=0.2)
+    assert (draw_objects([np.arange(5)]).counts == draw_objects([np.arange(5)], 500, 0).counts).all()

@@ -64,7 +64,8 @@ def test_a_pair_that_is_not_allowed_is_no_rival_either() -> None:
     score = np.array([[0.9, 0.8], [0.1, 0.2]])
     allowed = np.array([[False, True], [True, False]])
     assert mutual_best(score, 0.0, allowed) == [(0, 1), (1, 0)]
-    assert mutual_best(score, 0.0, np.zeros((2, 2), bool)) == []
+    nothing = np.zeros((2, 2), bool)
+    assert mutual_best(score, 0.0, nothing) == mutual_best(score, -np.inf, nothing) == []
 
 
 def test_matching_does_not_depend_on_which_frame_comes_first(matcher: Matcher) -> None:

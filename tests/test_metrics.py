@@ -209,3 +209,31 @@ def test_shares_of_trust_are_calibrated_by_their_log_odds(highest: float) -> Non
     assert error < 0.02
     assert other > 0.05
     assert np.isfinite(bent.probability(np.array([0.0, highest]))).all()
+
+
+def test_thresholds_lie_midway_between_the_scores_they_separate() -> None:
+    scores, right = np.array([0.9, 0.1, 0.8, 0.4]), np.array([True, False, True, False])
+    assert metrics.best_threshold(scores, right) == pytest.approx(0.6)
+    assert metrics.best_match_threshold(scores, right, 2) == pytest.approx(0.6)
+    assert metrics.best_match_threshold(scores, np.ones(4, bool), 4) == pytest.approx(0.1)  # there is none below
+    assert metrics.best_match_threshold(np.zeros(0), np.zeros(0, bool), 3) == 0.0
+
+
+def test_a_threshold_on_matches_weighs_what_is_missed_against_what_is_wrong() -> None:
+    scores, right = np.array([0.9, 0.8, 0.7, 0.6]), np.array([True, False, False, True])
+    assert metrics.best_match_threshold(scores, right, 1.0) == pytest.approx(0.85)  # F1 1 against 0.8 for all four
+    assert metrics.best_match_threshold(scores, right, 8.0) == pytest.approx(0.6)  # 0.22 against 0.33
+    lighter = np.array([1.0, 0.1, 0.1, 1.0])
+    assert metrics.best_match_threshold(scores, right, 2.0, lighter) == pytest.approx(0.6)
+    assert metrics.best_match_threshold(np.full(3, 0.5), np.array([True, False, False]), 1.0) == pytest.approx(0.5)
+
+
+def test_a_score_at_the_threshold_is_accepted() -> None:
+    found = metrics.measure([0.5, 0.5, 0.4], [True, False, True], 0.5)
+    assert (found["precision"], found["recall"], found["f1"], found["auc_paper"]) == (0.5, 0.5, 0.5, 0.25)
+
+
+def test_fpr95_is_that_of_the_strictest_threshold_that_keeps_95_percent() -> None:
+    scores = np.concatenate([np.arange(20.0), [0.5, 1.5, 5.5, 30.0]])
+    labels = np.arange(24) < 20
+    assert metrics.fpr95(scores, labels) == pytest.approx(3 / 4)  # 19 of 20 are kept from 1 on
