@@ -1,5 +1,9 @@
 """From scores to probabilities and thresholds: by hand."""
 
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.special import expit
@@ -7,9 +11,12 @@ from scipy.special import expit
 from models_for_tests import untrained
 from robustmat.checkpoints.load import network_matcher
 from robustmat.dataset.pairs import draw_pairs
-from robustmat.evaluation.scoring import possible_matches
-from robustmat.fitting.decision import _match_weights, balance_worlds, decided, world_of
+from robustmat.dataset.store import LandmarkDataset
+from robustmat.dataset.truth import read_truth
+from robustmat.evaluation.scoring import embed_sample
+from robustmat.fitting.decision import _match_weights, balance_worlds, decided, fit_decision, world_of
 from robustmat.matching.decision import Decision, calibration_input, log_odds
+from robustmat.types import Frame, Landmark
 from small_world import drive, make_boards
 
 BOARDS = make_boards(14, seed=0)
@@ -50,13 +57,50 @@ def test_what_is_chosen_of_every_world_weighs_one() -> None:
     assert balance_worlds(world[:0], chosen[:0]).tolist() == []
 
 
+def two_frames(name: str, first: list[int], second: list[int]) -> LandmarkDataset:
+    """A world of two frames, 5 m apart, that show windows of these identities."""
+    frames = []
+    for z, identities in ((0.0, first), (5.0, second)):
+        T_world_camera = np.eye(4)
+        T_world_camera[2, 3] = z
+        marks = tuple(Landmark((0.0, 0.0, 5.0, 5.0), "window", n, (9.0 * n, 0.0, 30.0)) for n in identities)
+        frames.append(Frame(str(z), load_image=None, landmarks=marks, T_world_camera=T_world_camera))
+    return LandmarkDataset(Path(name), name, name, has_identities=True, frames=tuple(frames))
+
+
 def test_the_possible_matches_of_every_world_weigh_one() -> None:
-    worlds = drive(BOARDS, frames=12), drive(BOARDS[:4], name="other", world="village", frames=8)
-    sample = draw_pairs(worlds, seed=0)
+    worlds = two_frames("a", [1, 2], [1, 2]), two_frames("b", [1, 2], [1, 3]), two_frames("c", [1], [2])
+    sample = SimpleNamespace(truth=read_truth(worlds), frame_pairs=np.array([[0, 1], [2, 3], [4, 5]]))
     weight, possible = _match_weights(sample)
-    assert possible == pytest.approx(2)
-    assert len(weight) == len(sample.frame_pairs)
-    of_pair = world_of(sample.truth, sample.frame_pairs[:, 0])
-    matches = possible_matches(sample.truth, sample.frame_pairs).partner_pair
+    assert weight.tolist() == [0.5, 1, 0]  # two, one, none at all
+    assert possible == 2
+
+
+def test_every_world_has_the_same_say_in_both_thresholds(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, tuple[Any, ...]] = {}
+    for name in ("best_threshold", "best_match_threshold"):
+
+        def choose(*arguments: Any, name: str = name) -> float:
+            given[name] = arguments
+            return 0.25
+
+        monkeypatch.setattr(f"robustmat.fitting.decision.{name}", choose)
+    worlds = drive(BOARDS, frames=10), drive(BOARDS[:5], name="other", world="village", frames=8)
+    sample, matcher = draw_pairs(worlds, seed=0), network_matcher(untrained(), "pair")
+    (memory,) = embed_sample([matcher], sample)
+    fitted = fit_decision(matcher, memory, sample, max_score=2.0)
+    assert (fitted.decision.threshold, fitted.decision.match_threshold) == (0.25, 0.25)
+    assert fitted.decision.max_score == 2.0
+    scores, label, weight = given["best_threshold"]
+    assert (scores is fitted.scores, label is sample.label) == (True, True)
+    world = world_of(sample.truth, sample.frame_a)
     for name in ("town", "village"):
-        assert weight[matches[of_pair[matches] == name]].sum() == pytest.approx(1)
+        for chosen in (label, ~label):
+            assert weight[chosen & (world == name)].sum() == pytest.approx(1)
+    best, right, possible, weights = given["best_match_threshold"]
+    pair_weight, all_possible = _match_weights(sample)
+    assert (len(best), possible) == (len(weights), all_possible)
+    assert right.any()
+    assert not right.all()
+    assert set(weights) <= set(pair_weight)
+    assert len(set(weights)) == 2  # one weight for each world

@@ -103,6 +103,13 @@ def test_what_stands_behind_the_camera_is_in_no_box() -> None:
     assert label(seen((0, 0, 10), "pole", 1), wide) == UNMATCHED  # of another kind
 
 
+def test_a_match_elsewhere_takes_no_doubt_away() -> None:
+    covers = replace(seen((0, 0, 40), "window", 2), box=(40.0, 30.0, 60.0, 50.0))
+    elsewhere = seen((20, 0, 30), "traffic_sign", 5)
+    a, b = read_truth([data(frame(seen((0, 0, 10), "window", 1), elsewhere), frame(covers, elsewhere))]).frames
+    assert label_candidates(a, b).tolist() == [[AMBIGUOUS, UNMATCHED], [UNMATCHED, MATCHED]]
+
+
 def test_frames_without_pose_or_landmarks_are_left_out_and_the_rest_keeps_its_place() -> None:
     mark = Landmark((1.0, 2.0, 3.0, 4.0), "traffic_light")
     frames = replace(frame(mark), T_world_camera=None), frame(mark, z=3.0), frame(), frame(mark, seen((1, 2, 3)), z=5.0)
