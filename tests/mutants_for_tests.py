@@ -155,9 +155,11 @@ def change_of(name: str) -> str:
     module, _, function = name.rpartition(".")
     mutated = MUTATED[module]
     lines = mutated.code.splitlines()
-    spans = [mutated.line_span_by_function_name[it] for it in (f"{function.rpartition('_')[0]}_orig", function)]
-    before, after = (lines[span.start : span.end] for span in spans)  # without the line that names the function
-    changed = difflib.unified_diff(before, after, lineterm="", n=0)
+    both = []
+    for one in (f"{function.rpartition('_')[0]}_orig", function):
+        span = mutated.line_span_by_function_name[one]
+        both.append([line.replace(one, "function") for line in lines[span.start - 1 : span.end]])
+    changed = difflib.unified_diff(*both, lineterm="", n=0)
     return "\n".join(line for line in changed if not line.startswith(("---", "+++", "@@")))
 
 
