@@ -27,7 +27,8 @@ LANDMARK_SHARE = 0.3  # of the points, at most, that lie on matched landmarks
 FEWEST = 30
 THICKNESS = 0.03  # of surfaces whose longest axis is one: metres
 OUTLIER = 3.0  # standard deviations from which a pair counts less and less
-ROUNDS, SETTLED, ENOUGH = 20, 5, 1e-4  # steps of Gauss-Newton at most; at least; metres and radians that end it
+WIDE, NARROWING = 30.0, 0.8  # times that tolerance at first, and its share from one step to the next
+ROUNDS, ENOUGH = 30, 1e-4  # steps of Gauss-Newton at most; metres and radians that end it
 
 
 @dataclass(frozen=True)
@@ -160,7 +161,8 @@ def register(target: Surfaces, source: Surfaces, T: Array) -> Array | None:
     tree = cKDTree(target.points)
     for turn in range(ROUNDS):
         now = source.moved(T)
-        distance, partner = tree.query(now.points, distance_upper_bound=REACH / (1 + turn / 3))
+        width = max(1.0, WIDE * NARROWING**turn)  # the tolerance narrows as it goes
+        distance, partner = tree.query(now.points, distance_upper_bound=REACH * min(1.0, 0.5 + width / WIDE))
         near = np.isfinite(distance)
         if near.sum() < FEWEST // 2:
             return None
@@ -168,7 +170,7 @@ def register(target: Surfaces, source: Surfaces, T: Array) -> Array | None:
         off = target.points[j] - p
         weight = np.linalg.inv(target.shape[j] + now.shape[near])  # [M, 3, 3]
         square = np.einsum("mi,mij,mj->m", off, weight, off)
-        weight = weight / (1 + square / OUTLIER**2)[:, None, None]
+        weight = weight / (1 + square / (OUTLIER * width) ** 2)[:, None, None]
         centre = T[:3, 3]
         slope = np.zeros((len(p), 3, 6))
         x, y, z = (p - centre).T
@@ -182,7 +184,7 @@ def register(target: Surfaces, source: Surfaces, T: Array) -> Array | None:
             return None
         turned = Rotation.from_rotvec(step[:3]).as_matrix()
         T = rigid(turned @ T[:3, :3], centre + step[3:])
-        if turn > SETTLED and np.abs(step).max() < ENOUGH:
+        if width == 1.0 and np.abs(step).max() < ENOUGH:
             break
     return T
 
