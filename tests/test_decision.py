@@ -1,5 +1,6 @@
 """From scores to probabilities and thresholds: by hand."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,9 +14,18 @@ from robustmat.checkpoints.load import network_matcher
 from robustmat.dataset.pairs import draw_pairs
 from robustmat.dataset.store import LandmarkDataset
 from robustmat.dataset.truth import read_truth
-from robustmat.evaluation.scoring import embed_sample
-from robustmat.fitting.decision import _match_weights, balance_worlds, decided, fit_decision, world_of
+from robustmat.evaluation.scoring import embed_sample, views_of
+from robustmat.fitting.calibration import fit_calibration
+from robustmat.fitting.decision import (
+    _match_weights,
+    balance_worlds,
+    decided,
+    fit_decision,
+    score_frames,
+    world_of,
+)
 from robustmat.matching.decision import Decision, calibration_input, log_odds
+from robustmat.perturb import CLEAN
 from robustmat.types import Frame, Landmark
 from small_world import drive, make_boards
 
@@ -76,6 +86,19 @@ def test_the_possible_matches_of_every_world_weigh_one() -> None:
     assert possible == 2
 
 
+def test_the_best_candidate_is_sought_among_landmarks_of_its_category() -> None:
+    world = two_frames("a", [1, 2], [1, 2])
+    frames = tuple(
+        replace(frame, landmarks=(replace(frame.landmarks[0], category="pole"), frame.landmarks[1]))
+        for frame in world.frames
+    )
+    matcher = SimpleNamespace(score=lambda *_: np.array([[0.1, 0.9], [0.8, 0.2]]))
+    views = [((0, CLEAN), (1, CLEAN))]
+    memory = dict.fromkeys(views[0])
+    found = score_frames(matcher, memory, read_truth([replace(world, frames=frames)]), views)
+    assert found.best.tolist() == found.right.tolist() == [True, False, False, True]
+
+
 def test_every_world_has_the_same_say_in_both_thresholds(monkeypatch: pytest.MonkeyPatch) -> None:
     given: dict[str, tuple[Any, ...]] = {}
     for name in ("best_threshold", "best_match_threshold"):
@@ -91,6 +114,9 @@ def test_every_world_has_the_same_say_in_both_thresholds(monkeypatch: pytest.Mon
     fitted = fit_decision(matcher, memory, sample, max_score=2.0)
     assert (fitted.decision.threshold, fitted.decision.match_threshold) == (0.25, 0.25)
     assert fitted.decision.max_score == 2.0
+    candidates = score_frames(matcher, memory, sample.truth, views_of(sample.frame_pairs, CLEAN, "both"))
+    calibrated = fit_calibration(calibration_input(candidates.score, 2.0), candidates.right)
+    assert (fitted.decision.slope, fitted.decision.intercept) == pytest.approx(calibrated)
     scores, label, weight = given["best_threshold"]
     assert (scores is fitted.scores, label is sample.label) == (True, True)
     world = world_of(sample.truth, sample.frame_a)

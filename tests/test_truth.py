@@ -156,6 +156,18 @@ def test_objects_of_two_drives_are_one_within_the_tolerance(category: str, offse
     assert are_one([seen((0, 0, 0), category)], [seen(offset, category)]) == expected
 
 
+@pytest.mark.parametrize(("offset", "expected"), [((0, 0, 2.4), True), ((0, 2.4, 0), False)])
+def test_height_is_measured_along_the_cameras_own_down(offset: Place, expected: bool) -> None:
+    """In a world whose third axis points up."""
+    upright = np.array([[1.0, 0, 0, 0], [0, 0, 1, 0], [0, -1, 0, 0], [0, 0, 0, 1]])
+    drives = [
+        data(replace(frame(seen(place)), T_world_camera=upright), name=name)
+        for name, place in (("one", (0.0, 0.0, 0.0)), ("other", offset))
+    ]
+    united = unite_identities(drives)
+    assert (united[0, 0] == united[1, 0]) == expected
+
+
 def test_an_object_of_a_drive_stands_where_most_sightings_put_it_and_is_what_it_is_mostly_seen_as() -> None:
     sightings = [seen((0, 0, 0)), seen((0, 0, 0)), seen((9, 0, 0), "window"), seen(None)]
     assert are_one(sightings, [seen((0.1, 0, 0))])
