@@ -200,6 +200,7 @@ def test_info_counts_and_lower_precision_takes_fewer_bytes(town: Path) -> None:
     sizes = told.bytes_per_kilometre
     assert sizes["float32"] > sizes["float16"] > sizes["int8"] > 0
     assert told.stored_bytes > 0
+    assert sum(told.objects.values()) + told.unplaced == len(open_map(town, matcher=MATCHER).objects())
     json.dumps(told.to_json())
 
 

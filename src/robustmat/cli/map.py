@@ -165,7 +165,8 @@ def info(map_: Map, at: At = None, storage: Storage = None, json: Json = None) -
     table.add_row("drives", ", ".join(told.drives) or "none yet")
     table.add_row("length", f"{told.metres:.0f} m in {told.keyframes} keyframes")
     table.add_row("landmarks", f"{told.landmarks} sightings, {told.views} views to search")
-    table.add_row("objects", ", ".join(f"{count} {kind}" for kind, count in told.objects.items()) or "none")
+    placed = ", ".join(f"{count} {kind}" for kind, count in told.objects.items()) or "none"
+    table.add_row("objects", f"{placed}; {told.unplaced} sightings without a place" if told.unplaced else placed)
     for precision, size in told.bytes_per_kilometre.items():
         here = " (this map)" if precision == told.precision else ""
         table.add_row(f"at {precision}", f"{size / 1e6:.2f} MB per kilometre{here}")

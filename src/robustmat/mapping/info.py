@@ -7,6 +7,7 @@ from typing import Any
 from robustmat.mapping.landmark_map import LandmarkMap
 from robustmat.mapping.packing import pack
 from robustmat.mapping.settings import Precision
+from robustmat.mapping.words import VECTOR
 
 PRECISIONS: tuple[Precision, ...] = ("float32", "float16", "int8")
 BYTES: dict[Precision, int] = {"float32": 4, "float16": 2, "int8": 1}
@@ -27,7 +28,8 @@ class MapInfo:
     keyframes: int
     landmarks: int
     views: int
-    objects: dict[str, int]  # by category
+    objects: dict[str, int]  # by category, those whose place is known
+    unplaced: int  # sightings without a place: they help to recognise, not to locate
     metres: float
     bytes_per_kilometre: dict[str, float]  # of embeddings, boxes and poses, at each precision
     stored_bytes: int  # of all tables, old versions and indexes left out
@@ -43,7 +45,7 @@ def map_info(opened: LandmarkMap) -> MapInfo:
     for row in rows:
         total.update({name: row[name] for name in ("keyframes", "landmarks", "views")})
     metres = float(sum(row["metres"] for row in rows))
-    header = opened.header
+    header, objects = opened.header, opened.objects()
     return MapInfo(
         version=opened.snapshot.version,
         world=header.world,
@@ -55,7 +57,8 @@ def map_info(opened: LandmarkMap) -> MapInfo:
         keyframes=total["keyframes"],
         landmarks=total["landmarks"],
         views=total["views"],
-        objects=dict(sorted(Counter(one.category for one in opened.objects()).items())),
+        objects=dict(sorted(Counter(one.category for one in objects if one.position is not None).items())),
+        unplaced=sum(one.position is None for one in objects),
         metres=metres,
         bytes_per_kilometre={
             precision: 1000 * size / max(metres, 1e-9)
@@ -75,10 +78,11 @@ def _sizes(opened: LandmarkMap, keyframes: int, views: int) -> dict[Precision, f
         for precision in PRECISIONS:
             packed[precision] += len(pack(frame, precision))
     beside = 8 * (16 + 9 + 5)  # pose, camera, time and place of a keyframe
+    whole = VECTOR if opened.header.settings.keypoints else 0  # numbers of what a whole frame looks like
     share = keyframes / max(len(sample), 1)
     return {
         precision: packed[precision] * share
-        + beside * keyframes
+        + (beside + whole * (4 if precision == "float32" else 2)) * keyframes
         + views * (opened.header.dimension * BYTES[precision] + 40)
         for precision in PRECISIONS
     }
