@@ -50,6 +50,14 @@ def test_few_points_know_the_surfaces_of_the_whole_scan() -> None:
     assert np.median(np.abs(axes[:, 2, 0])) > 0.95
 
 
+def test_lines_of_the_scanner_are_no_edges() -> None:
+    across = np.linspace(-5, 5, 200)
+    ring = np.stack([np.full(200, 12.0), across, np.full(200, -1.7)], axis=1)
+    size, axes = np.linalg.eigh(surfaces(ring, np.arange(0, 200, 10)).shape)
+    assert np.allclose(size[:, 1:], 1.0)  # a plane: it holds in one direction only
+    assert np.abs(axes[:, 1, 0]).max() < 0.01  # not along the line
+
+
 def test_sixty_points_are_registered_to_centimetres() -> None:
     points, _ = street(np.random.default_rng(0))
     again, _ = street(np.random.default_rng(1))

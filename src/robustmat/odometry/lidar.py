@@ -26,6 +26,7 @@ NEIGHBORS = 10  # points that tell a surface
 LANDMARK_SHARE = 0.3  # of the points, at most, that lie on matched landmarks
 FEWEST = 30
 THICKNESS = 0.03  # of surfaces whose longest axis is one: metres
+UPRIGHT = 0.8  # cosine of the angle between a pole and the LiDAR's z axis
 OUTLIER = 3.0  # standard deviations from which a pair counts less and less
 WIDE, NARROWING = 30.0, 0.8  # times that tolerance at first, and its share from one step to the next
 ROUNDS, ENOUGH = 30, 1e-4  # steps of Gauss-Newton at most; metres and radians that end it
@@ -143,13 +144,17 @@ def joined(some: Sequence[Surfaces]) -> Surfaces:
 
 
 def surfaces(points: Array, chosen: NDArray[np.int64]) -> Surfaces:
-    """The chosen points with the shape that their neighbours in the whole scan tell, its longest axis one metre."""
+    """The chosen points with the shape that their neighbours in the whole scan tell, its longest axis one metre.
+
+    Upright lines are poles. Others are lines of the scanner itself, which move along with it: they count as planes.
+    """
     if len(points) < NEIGHBORS:
         return Surfaces(np.zeros((0, 3)), np.zeros((0, 3, 3)))
     _, near = cKDTree(points).query(points[chosen], NEIGHBORS)
     around = points[near] - points[near].mean(axis=1, keepdims=True)  # [N, K, 3]
     size, axes = np.linalg.eigh(np.swapaxes(around, 1, 2) @ around)
     size = np.maximum(size / np.maximum(size[:, -1:], 1e-9), THICKNESS**2)
+    size[np.abs(axes[:, 2, 2]) < UPRIGHT, 1] = 1.0
     return Surfaces(points[chosen], axes @ (size[:, :, None] * np.swapaxes(axes, 1, 2)))
 
 
