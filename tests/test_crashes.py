@@ -12,6 +12,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="kill -9 is POSIX")]
@@ -61,10 +62,21 @@ def run(words: list[object]) -> None:
 def content(folder: Path) -> dict[str, bytes]:
     files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
     return {
-        str(path.relative_to(folder)): path.read_bytes()
+        str(path.relative_to(folder)): plain(path)
         for path in files
         if not any(words in path.name for words in MAY_DIFFER)
     }
+
+
+def plain(path: Path) -> bytes:
+    """A file's bytes; of packed arrays what is in them, since they may hold the command and with it the folder's name."""
+    if path.suffix != ".npz":
+        return path.read_bytes()
+    with np.load(path, allow_pickle=False) as arrays:
+        each = [
+            str(arrays[name]).encode() if arrays[name].dtype.kind == "U" else arrays[name].tobytes() for name in arrays
+        ]
+    return b"".join(each)
 
 
 def litter(folder: Path) -> list[str]:
