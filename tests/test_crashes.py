@@ -69,14 +69,12 @@ def content(folder: Path) -> dict[str, bytes]:
 
 
 def plain(path: Path) -> bytes:
-    """A file's bytes; of packed arrays what is in them, since they may hold the command and with it the folder's name."""
+    """A file's bytes; of packed arrays what is in them, since they may hold the command and so the folder's name."""
     if path.suffix != ".npz":
         return path.read_bytes()
-    with np.load(path, allow_pickle=False) as arrays:
-        each = [
-            str(arrays[name]).encode() if arrays[name].dtype.kind == "U" else arrays[name].tobytes() for name in arrays
-        ]
-    return b"".join(each)
+    with np.load(path, allow_pickle=False) as packed:
+        arrays = [packed[name] for name in packed.files]
+    return b"".join(str(one.tolist()).encode() if one.dtype.kind == "U" else one.tobytes() for one in arrays)
 
 
 def litter(folder: Path) -> list[str]:
