@@ -90,6 +90,9 @@ def test_without_lidar_pictures_mend_headings(drive):
     )
     assert (report.refined, report.by) == (True, "pictures")
     assert np.median(after) < 0.3 * np.median(before)
+    for frame, old in zip(better, given, strict=True):
+        turn = Rotation.from_matrix(old.T_world_camera[:3, :3].T @ frame.T_world_camera[:3, :3]).as_rotvec()
+        assert abs(np.degrees(turn[2])) < 0.01  # roll is not what straight drives tell
 
 
 def test_poses_stay_where_pictures_tell_nothing(drive):

@@ -130,10 +130,13 @@ def _stations(travelled: Array) -> list[int]:
 
 
 def _carried(given: Array, travelled: Array, stations: Sequence[int], refined: Array) -> Array:
-    """Poses of all frames: each moves, in its own axes, as the stations before and after it do."""
+    """Poses of all frames: each moves, in its own axes, as the stations before and after it do.
+
+    Roll stays as given: a straight drive does not tell it, and inertial sensors do.
+    """
     change = np.linalg.inv(given[stations]) @ refined
     turns = Rotation.from_matrix(change[:, :3, :3]).as_rotvec()
-    motion = np.concatenate([change[:, :3, 3], turns], axis=1)  # [S, 6]
+    motion = np.concatenate([change[:, :3, 3], turns * [1, 1, 0]], axis=1)  # [S, 6]
     between = np.stack([np.interp(travelled, travelled[stations], column) for column in motion.T], axis=1)
     moved = np.tile(np.eye(4), (len(given), 1, 1))
     moved[:, :3, :3] = Rotation.from_rotvec(between[:, 3:]).as_matrix()
