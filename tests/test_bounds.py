@@ -94,6 +94,12 @@ def test_a_rows_absolute_correlations_bound_a_convolution() -> None:
     assert 0 < diagonal_bound(torch.zeros(1, 1, 3, 3)).item() < 1e-6  # something to divide by
 
 
+def test_the_bound_of_the_identity_is_one_and_a_hair() -> None:
+    channels = torch.eye(3, dtype=torch.float64)
+    for found in (matrix_bound(channels), convolution_bound(channels[:, :, None, None])):
+        assert 1 < float(found) < 1.0001
+
+
 def test_only_what_exceeds_its_limit_is_scaled_down() -> None:
     weight = torch.full((2, 2), 3.0)
     assert torch.equal(at_most(weight, torch.tensor(4.0), 2.0), weight / 2)

@@ -64,6 +64,7 @@ def test_a_pair_that_is_not_allowed_is_no_rival_either() -> None:
     score = np.array([[0.9, 0.8], [0.1, 0.2]])
     allowed = np.array([[False, True], [True, False]])
     assert mutual_best(score, 0.0, allowed) == [(0, 1), (1, 0)]
+    assert mutual_best(score, 0.9) == [(0, 0)]  # at the threshold
     nothing = np.zeros((2, 2), bool)
     assert mutual_best(score, 0.0, nothing) == mutual_best(score, -np.inf, nothing) == []
 
