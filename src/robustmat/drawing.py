@@ -160,10 +160,10 @@ def _draw_lines(
             for side, box in enumerate((result.landmarks_a[a].box, result.landmarks_b[b].box))
         )
         start, end = _ends(box_a, box_b, sheet.stacked)
-        for color, width in (((*BACKGROUND, 200), thin + halo), ((*TEXT, 255), thin)):
-            _dashed(draw, start, end, color, width, dash / 3)
+        for paint, width in (((*BACKGROUND, 200), thin + halo), ((*TEXT, 255), thin)):
+            _dashed(draw, start, end, paint, width, dash / 3)
             for box in (box_a, box_b):
-                draw.rectangle(box, outline=color, width=thin)
+                draw.rectangle(box, outline=paint, width=thin)
     order = sorted(range(len(result.matches)), key=lambda i: (verdicts[i] is False, -result.matches[i].probability))
     for number in order:
         match, wrong = result.matches[number], verdicts[number] is False
