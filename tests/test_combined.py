@@ -250,6 +250,7 @@ def test_the_table_of_parts_holds_every_row(worlds: list, tmp_path: Path) -> Non
     again = report["trained further: twin"]["scene"]["clean"]  # the same network: it must say the same
     assert again["difference"] == pytest.approx(0, abs=1e-6)
     assert "trained further: twin" in text
+    assert '"everything",scene,clean,' in (tmp_path / "parts.csv").read_text()
 
 
 def test_fitting_the_diffusion_makes_the_answers_likelier(worlds: list) -> None:  # type: ignore[type-arg]

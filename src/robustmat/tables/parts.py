@@ -214,8 +214,9 @@ def dissect(experiment: Experiment) -> dict[str, Any]:
 
 
 def write_parts(folder: Path, report: Mapping[str, Any], conditions: Sequence[str], command: str) -> Path:
-    """One page to read, and all numbers as JSON."""
+    """One page to read, and all numbers as JSON and as CSV."""
     write_json(folder / "parts.json", {"command": command, "report": report})
+    write_text(folder / "parts.csv", _csv(report))
     text = [
         "# parts: what each part of `street` brings",
         "F1 of returned matches, mean of the drives, each drive judged by weights that were fitted without it. Every "
@@ -236,6 +237,16 @@ def write_parts(folder: Path, report: Mapping[str, Any], conditions: Sequence[st
     path = folder / "parts.md"
     write_text(path, "\n\n".join(text) + "\n")
     return path
+
+
+def _csv(report: Mapping[str, Any]) -> str:
+    lines = ["row,evidence,condition,f1,difference,low,high"]
+    for name, kinds in report.items():
+        for kind, conditions in kinds.items():
+            for condition, found in conditions.items():
+                numbers = (found["f1"], found["difference"], *found["interval"])
+                lines.append(",".join([f'"{name}"', kind, condition, *(f"{number:.4f}" for number in numbers)]))
+    return "\n".join(lines) + "\n"
 
 
 def _cell(numbers: Mapping[str, Any], alone: bool) -> str:
