@@ -279,6 +279,7 @@ def test_sides_and_tests_follow_the_table(streets: list[LandmarkDataset]) -> Non
             make_tests(wrong[0], [], wrong[1], leave_one_out=True)
 
 
+@pytest.mark.slow  # ten trainings
 def test_what_is_learned_first_is_learned_once_and_gone_on_from(streets: list[LandmarkDataset], tmp_path: Path) -> None:
     held_out = [drive(make_boards(8, 3), name="drive3", world="town3", frames=9)]
     first = make_first(streets[:1], held_out, None)
