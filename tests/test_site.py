@@ -21,6 +21,12 @@ def test_the_reference_has_every_public_name() -> None:
     assert sorted(listed) == sorted(robustmat.__all__)
 
 
+def test_every_page_stands_in_the_sites_contents() -> None:
+    listed = re.findall(r"^   ([\w/-]+)$", (ROOT / "docs" / "index.rst").read_text(), re.MULTILINE)
+    pages = {path.relative_to(ROOT / "docs").with_suffix("").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    assert pages - set(listed) <= {"README"}
+
+
 @pytest.mark.slow
 def test_the_site_is_built_without_a_warning_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
     for package in ("sphinx", "furo", "myst_parser"):
