@@ -167,16 +167,15 @@ def small_disk(tmp_path: Path) -> Path:
     subprocess.run(["umount", str(place)], check=False)
 
 
+def run_into(disk: Path, verb: str, world: Path) -> subprocess.CompletedProcess[str]:
+    command = [*ROBUSTMAT, *words_of(verb, world, disk / "out")]
+    return subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=False)
+
+
 @pytest.mark.parametrize("verb", ["simulate", "prepare", "train", "export"])
 def test_a_full_disk_is_one_line_and_exit_code_2(verb: str, world: Path, small_disk: Path) -> None:
     (small_disk / "filler").write_bytes(b"x" * 200_000)
-    done = subprocess.run(
-        [*ROBUSTMAT, *words_of(verb, world, small_disk / "out")],
-        env=ENVIRONMENT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_into(small_disk, verb, world)
     assert done.returncode == 2, done.stderr[-2000:]
     assert "Traceback" not in done.stderr
     assert "No space left on device" in done.stderr
@@ -185,12 +184,6 @@ def test_a_full_disk_is_one_line_and_exit_code_2(verb: str, world: Path, small_d
 @pytest.mark.parametrize("verb", COMMANDS)
 def test_a_read_only_disk_is_one_line_and_exit_code_2(verb: str, world: Path, small_disk: Path) -> None:
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
-    done = subprocess.run(
-        [*ROBUSTMAT, *words_of(verb, world, small_disk / "out")],
-        env=ENVIRONMENT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_into(small_disk, verb, world)
     assert (done.returncode, "Traceback" in done.stderr) == (2, False), done.stderr[-2000:]
     assert "Read-only file system" in done.stderr

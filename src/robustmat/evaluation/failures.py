@@ -13,6 +13,7 @@ from robustmat.progress import Progress, silent
 from robustmat.types import MATCHED, UNMATCHED, MatchResult
 
 MOST_PICTURES = 12
+VERDICT = {MATCHED: True, UNMATCHED: False}  # nothing is known of ambiguous ones
 
 
 def worst_pairs(row: MethodRow, truths: FrameTruths, most: int = MOST_PICTURES) -> Indices:
@@ -62,8 +63,7 @@ def draw_failures(
         first, second = truth.frames[a[0]], truth.frames[b[0]]
         result = matcher.match(memory[a], memory[b])
         label = label_candidates(first, second)
-        said = {MATCHED: True, UNMATCHED: False}
-        correct = [said.get(int(label[match.a, match.b])) for match in result.matches]
+        correct = [VERDICT.get(int(label[match.a, match.b])) for match in result.matches]
         picture = picture_of_matches(result, correct, missed=missed_matches(result, first, second))
         name = f"{number:02d}-{truth.frame(a[0]).name}-{truth.frame(b[0]).name}.jpg".replace("/", "-")
         written.append(write_picture(out / name, picture))

@@ -22,11 +22,17 @@ SUREST = 1e-6
 BELIEF_SUREST = 1e-5
 LOGIT_RANGE = 30.0
 
+
+def beside_scene(name: str) -> str:
+    """What a number is called that counts as far as the scene is reliable."""
+    return f"{name}_beside_scene"
+
+
 # What each kind of evidence weighs. Every number of the scene is weighed by how reliable the scene is, so that with
 # few inliers nothing of it is left. What landmarks say by themselves is weighed twice: as it is, and as far as the
 # scene is reliable, for beside a known motion it counts otherwise than alone.
 SCENE_NAMES = ("scene", *(f"scene_{name}" for name in SCENE_FEATURES))
-BESIDE_SCENE = {name: f"{name}_beside_scene" for name in ("placement", "diffusion")}
+BESIDE_SCENE = {name: beside_scene(name) for name in ("placement", "diffusion")}
 EVIDENCE_FEATURES: dict[str, tuple[str, ...]] = {
     "frames": ("pair", "frames"),
     "placement": ("placement", "diffusion"),

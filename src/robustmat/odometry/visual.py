@@ -32,6 +32,7 @@ from robustmat.types import Array
 SAMPLE_ERROR = 1.5  # pixels
 FOCAL_SCALE = 0.5  # pixels
 MOST = 0.5  # share of the matches that must agree on a motion which overrules the prediction
+Start = tuple[Array, Array]  # rotation and direction to refine
 SURPRISE = 5.0  # standard deviations from the prediction from which it may be let go
 
 
@@ -72,53 +73,51 @@ def keypoint_motion(
     if prediction is None:
         free = relative_pose(rays_a[used], rays_b[used], focal, fewest=config.fewest_inliers)
         sampled = [*sampled, (free.R_b_a, free.direction)]
-    worth = config.independent * points.weight
-    told = _told(sampled, rays_a, rays_b, focal, prior, worth, config)
+    matched = _Matched(rays_a, rays_b, focal, config.independent * points.weight, config.fewest_inliers)
+    told = _told(matched, sampled, prior)
     if any(float(direction @ prior.T_b_a[:3, 3]) < 0 for _, direction in sampled):  # reversing, or chance
-        back = _told(sampled, rays_a, rays_b, focal, _reversed(prior), worth, config)
+        back = _told(matched, sampled, _reversed(prior))
         if not back.abstains and back.support > told.support + DOUBT:
             told, prior = back, _reversed(prior)
-    return KeypointMotion(_overruled(told, sampled, rays_a, rays_b, focal, prior, worth, config), False)
+    return KeypointMotion(_overruled(matched, told, sampled, prior), False)
 
 
-def _told(
-    sampled: list[tuple[Array, Array]],
-    rays_a: Array,
-    rays_b: Array,
-    focal: float,
-    prior: MotionPrior,
-    worth: Array,
-    config: OdometryConfig,
-) -> RelativePose:
+@dataclass(frozen=True)
+class _Matched:
+    """Keypoint matches of two frames, [M] each, and how motions are refined by them."""
+
+    rays_a: Array
+    rays_b: Array
+    focal: float
+    worth: Array  # of each match
+    fewest: int  # inliers
+
+    def refined(self, start: Start, prior: MotionPrior | None, coarse: float = 0.0) -> RelativePose:
+        given = self.rays_a, self.rays_b, self.focal, prior
+        return refined_pose(start, *given, weight=self.worth, fewest=self.fewest, coarse=coarse)
+
+    def best(self, starts: list[Start], prior: MotionPrior | None) -> RelativePose:
+        return _better(*(self.refined(start, prior) for start in starts))
+
+
+def _told(matched: _Matched, sampled: list[Start], prior: MotionPrior) -> RelativePose:
     """The best motion near the prediction: from the prediction itself, coarse to fine, or from a sample."""
     start = (prior.T_b_a[:3, :3], prior.T_b_a[:3, 3])
-    fewest = config.fewest_inliers
-    wide = refined_pose(start, rays_a, rays_b, focal, prior, weight=worth, fewest=fewest, coarse=COARSE_RESIDUAL)
-    if not sampled:
-        return wide
-    return _better(wide, _best(sampled, rays_a, rays_b, focal, prior, worth, config))
+    wide = matched.refined(start, prior, COARSE_RESIDUAL)
+    return _better(wide, matched.best(sampled, prior)) if sampled else wide
 
 
 def _better(*poses: RelativePose) -> RelativePose:
     return max(poses, key=lambda pose: (not pose.abstains, pose.support))
 
 
-def _overruled(
-    told: RelativePose,
-    sampled: list[tuple[Array, Array]],
-    rays_a: Array,
-    rays_b: Array,
-    focal: float,
-    prior: MotionPrior,
-    worth: Array,
-    config: OdometryConfig,
-) -> RelativePose:
+def _overruled(matched: _Matched, told: RelativePose, sampled: list[Start], prior: MotionPrior) -> RelativePose:
     """`told`, or a motion far from the prediction that most matches agree on (fewer agree on some motion by chance)."""
-    most = MOST * (worth > 0).sum()
+    most = MOST * (matched.worth > 0).sum()
     far = [start for start in sampled if _surprise(*start, prior) > SURPRISE]
     if told.count > most or not far:
         return told
-    alone = _best(far, rays_a, rays_b, focal, None, worth, config)
+    alone = matched.best(far, None)
     surprising = _surprise(alone.R_b_a, alone.direction, prior) > SURPRISE
     return alone if surprising and alone.count > most and alone.support > told.support + DOUBT else told
 
@@ -130,22 +129,6 @@ def _surprise(R_b_a: Array, direction: Array, prior: MotionPrior) -> float:
     return max(turn, float(np.linalg.norm(direction - ahead)) / prior.translation_deviation)
 
 
-def _best(
-    starts: list[tuple[Array, Array]],
-    rays_a: Array,
-    rays_b: Array,
-    focal: float,
-    prior: MotionPrior | None,
-    weight: Array,
-    config: OdometryConfig,
-) -> RelativePose:
-    found = [
-        refined_pose(start, rays_a, rays_b, focal, prior, weight=weight, fewest=config.fewest_inliers)
-        for start in starts
-    ]
-    return _better(*found)
-
-
 def _sampled(
     a: SceneView,
     b: SceneView,
@@ -154,7 +137,7 @@ def _sampled(
     rays_a: Array,
     rays_b: Array,
     config: OdometryConfig,
-) -> list[tuple[Array, Array]]:
+) -> list[Start]:
     try:
         import poselib
     except ImportError:

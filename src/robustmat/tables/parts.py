@@ -18,7 +18,14 @@ from torch import Tensor
 from robustmat.evaluation.bootstrap import percentile_interval
 from robustmat.files import write_json, write_text
 from robustmat.fitting.evidence import BLANK, fit_combinations
-from robustmat.matching.combine import BELIEF_SUREST, BESIDE_SCENE, EVIDENCE_FEATURES, SCENE_NAMES, Combination
+from robustmat.matching.combine import (
+    BELIEF_SUREST,
+    BESIDE_SCENE,
+    EVIDENCE_FEATURES,
+    SCENE_NAMES,
+    Combination,
+    beside_scene,
+)
 from robustmat.matching.combined import CombinedMatcher, candidates, whole_frame
 from robustmat.matching.decision import log_odds
 from robustmat.matching.diffusion import DiffusionConfig, diffuse
@@ -83,13 +90,9 @@ NETWORK_PARTS: dict[str, Callable[[RobustMat], None]] = {
 
 def _weighing(**renamed: str) -> dict[str, tuple[str, ...]]:
     """The features of each kind of evidence, with some of them replaced, or left out where the new name is empty."""
-    renamed |= {BESIDE_SCENE[name]: new and _beside(new) for name, new in renamed.items() if name in BESIDE_SCENE}
+    renamed |= {BESIDE_SCENE[name]: new and beside_scene(new) for name, new in renamed.items() if name in BESIDE_SCENE}
     chosen = {kind: [renamed.get(name, name) for name in EVIDENCE_FEATURES[kind]] for kind in KINDS}
     return {kind: tuple(name for name in names if name) for kind, names in chosen.items()}
-
-
-def _beside(name: str) -> str:
-    return f"{name}_beside_scene"
 
 
 def _by(twin: str) -> dict[str, tuple[str, ...]]:
@@ -169,9 +172,9 @@ class DissectedMatcher(CombinedMatcher):
         features["placement without all pixels"] = np.zeros_like(features["frames"])
         features["diffusion without all pixels"] = agreed(np.zeros_like(features["frames"]))
         features |= {
-            _beside(name): features["scene"] * number
+            beside_scene(name): features["scene"] * number
             for name, number in features.items()
-            if _beside(name) in self.known
+            if beside_scene(name) in self.known
         }
         return features, combination
 
