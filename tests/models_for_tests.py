@@ -20,7 +20,7 @@ SMALL: dict[str, Any] = {
 UNDECIDED = Decision(threshold=0.0, match_threshold=0.0, slope=1.0, intercept=0.0)
 
 
-def small(variant: str = "full", **changes: Any) -> ModelConfig:
+def small(variant: str = "ode", **changes: Any) -> ModelConfig:
     vertex = {**SMALL["vertex"], **changes.pop("vertex", {})}
     return preset("street", variant, {**SMALL, "joint": {"width": 16}, "vertex": vertex, **changes})
 

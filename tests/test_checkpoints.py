@@ -141,8 +141,8 @@ def test_a_config_that_cannot_work_is_refused(changes: dict[str, object], messag
 def test_unknown_presets_and_variants_are_refused() -> None:
     with pytest.raises(ConfigError, match="did you mean 'street'"):
         preset("streets")
-    with pytest.raises(ConfigError, match="unknown variant 'ode'"):
-        preset("street", "ode")
+    with pytest.raises(ConfigError, match="unknown variant 'pde'"):
+        preset("street", "pde")
 
 
 def test_terms_are_said_whenever_weights_are_loaded(tmp_path: Path) -> None:

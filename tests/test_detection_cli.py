@@ -96,6 +96,7 @@ steps = {steps}
 batch = 1
 crop = [64, 32]
 save_every = 1
+context = 0.5
 
 [[sources]]
 path = "towns"

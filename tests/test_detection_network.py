@@ -8,9 +8,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from robustmat.detection.labels import CHANNELS  # noqa: E402
-from robustmat.detection.network import BLOCKS, DenseDetector  # noqa: E402
+from robustmat.detection.labels import CHANNELS, UNKNOWN  # noqa: E402
+from robustmat.detection.network import BLOCKS, WIDTHS, DenseDetector  # noqa: E402
 from robustmat.detection.torchvision_ops import nms, roi_align  # noqa: E402
+from robustmat.detection.train import Surroundings  # noqa: E402
 from robustmat.detection.truth import Truth  # noqa: E402
 from robustmat.types import Frame, InMemory, Landmark  # noqa: E402
 
@@ -50,6 +51,18 @@ def test_all_but_the_first_layers_learn() -> None:
     for name, value in network.named_parameters():
         frozen = name.startswith(("stem", *(f"blocks.{number}." for number in range(5))))
         assert (value.grad is None) == frozen, name
+
+
+def test_surroundings_are_learned_where_they_are_known() -> None:
+    torch.manual_seed(0)
+    surroundings = Surroundings()
+    coarse = torch.randn(1, WIDTHS[1], 4, 4)
+    classes = torch.full((1, 4, 4), UNKNOWN)
+    assert surroundings(coarse, classes) == 0
+    classes[0, :2] = 8
+    logits = surroundings.head(coarse).detach()[0, :, :2].flatten(1)  # [CLASSES, 8 known cells]
+    by_hand = (torch.logsumexp(logits, dim=0) - logits[8]).mean()
+    torch.testing.assert_close(surroundings(coarse, classes), by_hand)
 
 
 def test_suppression_keeps_the_best_of_what_overlaps() -> None:

@@ -49,6 +49,16 @@ def test_pruning_narrows_inner_layers_and_leaves_states_alone(field: str) -> Non
     assert embedded(after, patches).shape == embedded(before, patches).shape
 
 
+def test_a_model_without_an_ode_is_pruned_too() -> None:
+    before = RobustMat(small("full", vertex=SIZES, similarity_hidden=[24, 16])).eval()
+    after = prune_network(before, 0.5)
+    assert after.config.vertex.inner_channels == (8, 16, before.config.vertex.inner[2])
+    patches = some_patches()
+    assert embedded(after, patches).shape == embedded(before, patches).shape
+    with pytest.raises(ConfigError, match="residual"):
+        prune_network(RobustMat(small("resnet-gat")), 0.5)
+
+
 @pytest.mark.parametrize("field", ["contractive", "plain"])
 def test_channels_that_do_nothing_go_first_and_nothing_changes(field: str) -> None:
     """An oracle without torch-pruning: half of every inner layer is silenced by hand, then pruned away."""

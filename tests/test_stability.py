@@ -81,6 +81,13 @@ def test_any_method_can_be_measured_by_its_descriptors() -> None:
     assert measured.stages == (DESCRIPTOR,)
 
 
+def test_a_model_without_an_ode_has_no_state_after_it() -> None:
+    measured = measure_stability("untrained:street", [drive(make_boards(12, 0), frames=4)], LEVELS[:1], frames=2)
+    assert MAPS in measured.stages
+    assert EVOLVED not in measured.stages
+    assert not flow_sentences([measured], [str(LEVELS[0])])
+
+
 def test_an_unknown_untrained_model_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"untrained:streat.*street"):
         measure_stability("untrained:streat", [drive(make_boards(12, 0), frames=2)], LEVELS)

@@ -66,7 +66,9 @@ def adaptive_vertex(model: RobustMat, patches: Tensor) -> Tensor:
     """f by dopri5 of torchdiffeq, one step size for the whole batch."""
     vertex = model.vertex
     maps = vertex.downsample(patches.contiguous())
-    final = odeint(vertex.field.dynamics(), maps, vertex.config.end_time, VERTEX_TOLERANCE)  # type: ignore[operator]
+    final = maps
+    if vertex.config.evolution == "diffusion":
+        final = odeint(vertex.field.dynamics(), maps, vertex.config.end_time, VERTEX_TOLERANCE)  # type: ignore[operator]
     embedding: Tensor = vertex.project(vertex.pool(final).flatten(1))
     if vertex.config.normalize:
         embedding = rms_normalize(embedding)

@@ -28,7 +28,7 @@ from robustmat.training.config import load_training_config
 OURS = "robustmat"
 # RobustMat in the sizes and variants of the paper's table, by random weights.
 VARIANTS: dict[str, tuple[str, str]] = {
-    OURS: ("street", "full"),
+    OURS: ("street", "ode"),
     "robustmat-gcn": ("street", "gcn"),
     "robustmat-paper": ("paper", "full"),
     "robustmat-paper-gcn": ("paper", "gcn"),

@@ -131,7 +131,7 @@ def _label(a: Frame, b: Frame) -> NDArray[np.int8]:
 
 def _config(settings: TrainingSettings) -> ModelConfig:
     rk4 = {"solver": {"name": "rk4", "steps": 1}}
-    return preset(settings.model, changes={"joint": None, "vertex": rk4, "graph": rk4})
+    return preset(settings.model, "ode", changes={"joint": None, "vertex": rk4, "graph": rk4})
 
 
 def _model(settings: TrainingSettings) -> RobustMat:

@@ -13,7 +13,7 @@ def models(
         str | None, typer.Argument(help="A configuration (paper, street) or checkpoint to take apart.")
     ] = None,
     variant: Annotated[
-        str, typer.Option(help="An ablation's variant: full, gcn, resnet-gat, ode-only, pde-only.")
+        str, typer.Option(help="An ablation's variant: full, ode, gcn, resnet-gat, ode-only, pde-only.")
     ] = "full",
 ) -> None:
     """List configurations and checkpoints; with a NAME, print its shapes, parameters and operations per part."""

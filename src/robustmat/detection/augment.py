@@ -4,7 +4,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from robustmat.detection.labels import CHANNELS, LabelledImage
+from robustmat.detection.labels import CHANNELS, UNKNOWN, LabelledImage
 from robustmat.types import CATEGORIES
 
 Floats = NDArray[np.float32]
@@ -24,13 +24,15 @@ def draw_crop(
     how = cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR
     image = cv2.resize(labelled.image[window], shape, interpolation=how)
     # Bits cannot be averaged: what is thin keeps to its nearest pixels, enlarged first where the image shrinks.
-    target, known = (
-        cv2.resize(plane[window], shape, interpolation=cv2.INTER_NEAREST_EXACT)
-        for plane in (labelled.target, labelled.known)
-    )
-    if rng.random() < 0.5:
-        image, target, known = image[:, ::-1], target[:, ::-1], known[:, ::-1]
-    return LabelledImage(np.ascontiguousarray(image), np.ascontiguousarray(target), np.ascontiguousarray(known))
+    planes = [
+        image,
+        *(
+            cv2.resize(plane[window], shape, interpolation=cv2.INTER_NEAREST_EXACT)
+            for plane in (labelled.target, labelled.known, labelled.semantics)
+        ),
+    ]
+    step = -1 if rng.random() < 0.5 else 1
+    return LabelledImage(*(np.ascontiguousarray(plane[:, ::step], np.uint8) for plane in planes))
 
 
 def _corner(
@@ -57,6 +59,7 @@ def fill_canvas(pieces: list[LabelledImage], size: tuple[int, int], rng: np.rand
         rng.integers(0, 256, (1, 1, 3)).astype(np.uint8).repeat(height, 0).repeat(width, 1),
         np.zeros((height, width), np.uint8),
         np.zeros((height, width), np.uint8),
+        np.full((height, width), UNKNOWN, np.uint8),
     )
     left = 0
     for piece in pieces:
@@ -69,6 +72,7 @@ def fill_canvas(pieces: list[LabelledImage], size: tuple[int, int], rng: np.rand
         canvas.image[window] = piece.image[:, :wide]
         canvas.target[window] = piece.target[:, :wide]
         canvas.known[window] = piece.known[:, :wide]
+        canvas.semantics[window] = piece.semantics[:, :wide]
         left += wide
     return canvas
 

@@ -41,6 +41,7 @@ class DetectorTrainingConfig(Config):
     weight_decay: Annotated[float, Field(ge=0)] = 1e-4
     warm_up: Annotated[int, Field(ge=0)] = 50  # steps
     average: Annotated[float, Field(ge=0, lt=1)] = 0.995  # of the weights over the steps; what is kept at the end
+    context: Annotated[float, Field(ge=0)] = 0.0  # weight of what stands around landmarks: road, wall, tree, fence, ...
     focus: Annotated[float, Field(ge=0, le=1)] = 0.7  # share of the crops that are laid around a landmark
     seed: int = 0
     save_every: Annotated[int, Field(ge=1)] = 100  # steps

@@ -16,6 +16,7 @@ from robustmat.types import CATEGORIES, Landmark
 LABEL_OF_CATEGORY = {"pole": 5, "traffic_light": 6, "traffic_sign": 7, "window": 19}  # Cityscapes, and window
 WALLS = (2, 3)  # building, wall: where windows may hide that nobody labelled
 UNKNOWN = 255
+CLASSES = 20  # Cityscapes' 19, and window
 CHANNELS = (*CATEGORIES, "inside")  # the last tells objects that touch apart
 INSIDE = CHANNELS.index("inside")
 RIM = 0.15  # of an object's shorter side belongs to its rim on each side, not to its inside
@@ -28,6 +29,7 @@ class LabelledImage:
     image: NDArray[np.uint8]  # [H, W, 3]
     target: NDArray[np.uint8]  # [H, W], bit c is set where channel c is true
     known: NDArray[np.uint8]  # [H, W], bit c is set where channel c is known
+    semantics: NDArray[np.uint8]  # [H, W], what stands around landmarks; UNKNOWN where nobody said
 
 
 def label_from_masks(
@@ -56,7 +58,9 @@ def label_from_masks(
             target[inside] |= 1 << INSIDE
             inside_known |= covered
     known[inside_known] |= 1 << INSIDE
-    return LabelledImage(image, target, known)
+    # Only a whole street scene says of all pixels what they are; photographs of facades are labelled in part.
+    around = semantics if "pole" in labelled else np.full_like(semantics, UNKNOWN)
+    return LabelledImage(image, target, known, around)
 
 
 def label_from_boxes(image: NDArray[np.uint8], landmarks: tuple[Landmark, ...]) -> LabelledImage:
@@ -82,7 +86,7 @@ def label_from_boxes(image: NDArray[np.uint8], landmarks: tuple[Landmark, ...]) 
         middle = ellipse > 0
         target[middle] |= bit
         known[middle] |= both | 1 << CATEGORIES.index("window")
-    return LabelledImage(image, target, known)
+    return LabelledImage(image, target, known, np.full((height, width), UNKNOWN, np.uint8))
 
 
 def _insides(covered: NDArray[np.bool_], instances: NDArray[np.uint16] | None) -> NDArray[np.bool_]:

@@ -138,6 +138,11 @@ class DenseDetector(nn.Module):
         return maps
 
     def finish(self, maps: dict[int, Tensor]) -> Tensor:
+        """The logits, from the maps of the first layers."""
+        return self.decode(maps)[0]
+
+    def decode(self, maps: dict[int, Tensor]) -> tuple[Tensor, Tensor]:
+        """The logits, and the decoder's map [B, WIDTHS[1], H/4, W/4] before its last step."""
         state = maps[FROZEN_BLOCKS - 1]
         maps = dict(maps)
         for number in range(FROZEN_BLOCKS, len(BLOCKS)):
@@ -145,10 +150,9 @@ class DenseDetector(nn.Module):
         half, quarter, eighth, sixteenth, deepest = (maps[number] for number in sorted(TAPS))
         around = F.interpolate(self.surroundings(deepest), scale_factor=2.0, mode="bilinear", align_corners=False)
         state = self.to_eighth(sixteenth + around, eighth)
-        state = self.to_quarter(state, quarter)
-        state = self.to_half(state, half)
-        logits: Tensor = self.head(state)
-        return logits
+        coarse: Tensor = self.to_quarter(state, quarter)
+        logits: Tensor = self.head(self.to_half(coarse, half))
+        return logits, coarse
 
     def freeze_first_layers(self) -> None:
         """Keep the stem and the first blocks as they are."""

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from robustmat.detection.augment import SMALLEST_SHARE, change_look, draw_crop, fill_canvas, halved
 from robustmat.detection.config import DetectorTrainingConfig, SourceConfig
-from robustmat.detection.labels import INSIDE, LabelledImage
-from robustmat.detection.network import DenseDetector
+from robustmat.detection.labels import CLASSES, INSIDE, UNKNOWN, LabelledImage
+from robustmat.detection.network import WIDTHS, DenseDetector
 from robustmat.detection.samples import Sample, find_samples
 from robustmat.detection.weights import load_network, read_network, save_network
 from robustmat.errors import DataError
@@ -33,19 +33,21 @@ class SampleDraw:
         shares = np.array([source.share for source in config.sources])
         self.shares = shares / shares.sum()
 
-    def batch(self, step: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Images [B, 3, H, W], targets and weights [B, CHANNELS, H/2, W/2] of a step."""
+    def batch(self, step: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Images [B, 3, H, W], targets and weights [B, CHANNELS, H/2, W/2], classes [B, H/4, W/4] of a step."""
         rng = np.random.default_rng([self.config.seed, step])
-        images, targets, weights = [], [], []
+        images, targets, weights, classes = [], [], [], []
         for _ in range(self.config.batch):
             drawn = self._one(rng)
             target, weight = halved(drawn)
             images.append(change_look(drawn.image, rng).transpose(2, 0, 1))
             targets.append(target)
             weights.append(weight)
+            classes.append(drawn.semantics[2::4, 2::4].astype(np.int64))
         planes: list[NDArray[np.float32]] = [np.stack(one).astype(np.float32) for one in (images, targets, weights)]
         shown, covered, known = (torch.from_numpy(plane) for plane in planes)
-        return shown.contiguous(memory_format=torch.channels_last), covered, known
+        around = torch.from_numpy(np.stack(classes))
+        return shown.contiguous(memory_format=torch.channels_last), covered, known, around
 
     def _one(self, rng: np.random.Generator) -> LabelledImage:
         number = int(rng.choice(len(self.samples), p=self.shares))
@@ -83,6 +85,19 @@ def detection_loss(logits: Tensor, target: Tensor, weight: Tensor) -> Tensor:
     return 10 * entropy + dice.sum()
 
 
+class Surroundings(nn.Module):
+    """What stands around landmarks, asked in training alone: who knows trees takes fewer of them for poles."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Conv2d(WIDTHS[1], CLASSES, 1)
+
+    def forward(self, coarse: Tensor, classes: Tensor) -> Tensor:
+        """The cross-entropy of the cells whose class is known; 0 without one."""
+        losses = F.cross_entropy(self.head(coarse), classes, ignore_index=UNKNOWN, reduction="sum")
+        return losses / (classes != UNKNOWN).sum().clamp(min=1)
+
+
 def train(
     config: DetectorTrainingConfig,
     data: Path | str,
@@ -104,14 +119,17 @@ def train(
         load_network(network, read_network(config.start).weights)
     network.freeze_first_layers()
     network = network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # faster on a CPU
+    surroundings = Surroundings()
     average = {name: value.detach().clone() for name, value in network.state_dict().items()}
-    optimizer = torch.optim.AdamW(_groups(network, config), weight_decay=config.weight_decay)
+    groups = [*_groups(network, config), {"params": list(surroundings.parameters()), "factor": 1.0}]
+    optimizer = torch.optim.AdamW(groups, weight_decay=config.weight_decay)
     drawn = SampleDraw(config, data)
     first = 0
     if resume and last.is_file():
         try:
             state = torch.load(last, weights_only=True)
             network.load_state_dict(state["network"])
+            surroundings.load_state_dict(state["surroundings"])
             optimizer.load_state_dict(state["optimizer"])
             average, first = state["average"], int(state["step"])
         except Exception:  # whatever a file of any bytes makes torch raise
@@ -121,10 +139,7 @@ def train(
         rate = _rate(step, config)
         for group in optimizer.param_groups:
             group["lr"] = rate * group["factor"]
-        image, target, weight = drawn.batch(step)
-        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):  # no gradient needs their last digits
-            first_maps = {number: state.float() for number, state in network.begin(image).items()}
-        loss = detection_loss(network.finish(first_maps), target, weight)
+        loss = _loss(network, surroundings, drawn.batch(step), config.context)
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(network.parameters(), 5.0)
@@ -137,10 +152,23 @@ def train(
         if progress is not None:
             progress(step + 1, config.steps, float(np.mean(history[-50:])))
         if (step + 1) % config.save_every == 0 or step + 1 == config.steps:
-            _save(last, network, optimizer, average, step + 1)
+            kept = {"network": network.state_dict(), "surroundings": surroundings.state_dict(), "average": average}
+            with replacing(last) as temporary:
+                torch.save({**kept, "optimizer": optimizer.state_dict(), "step": step + 1}, temporary)
             save_network(out, config, average, step + 1)
     write_json(out / "curve.json", history)
     return out
+
+
+def _loss(
+    network: DenseDetector, surroundings: Surroundings, batch: tuple[Tensor, Tensor, Tensor, Tensor], context: float
+) -> Tensor:
+    image, target, weight, classes = batch
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):  # no gradient needs their last digits
+        first_maps = {number: state.float() for number, state in network.begin(image).items()}
+    logits, coarse = network.decode(first_maps)
+    loss = detection_loss(logits, target, weight)
+    return loss + context * surroundings(coarse, classes) if context else loss
 
 
 def _groups(network: DenseDetector, config: DetectorTrainingConfig) -> list[dict[str, object]]:
@@ -153,11 +181,3 @@ def _groups(network: DenseDetector, config: DetectorTrainingConfig) -> list[dict
 def _rate(step: int, config: DetectorTrainingConfig) -> float:
     warm = min((step + 1) / max(config.warm_up, 1), 1.0)
     return config.learning_rate * warm * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * step / config.steps)))
-
-
-def _save(
-    path: Path, network: DenseDetector, optimizer: torch.optim.Optimizer, average: dict[str, Tensor], step: int
-) -> None:
-    state = {"network": network.state_dict(), "optimizer": optimizer.state_dict(), "average": average, "step": step}
-    with replacing(path) as temporary:
-        torch.save(state, temporary)

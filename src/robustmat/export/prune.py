@@ -36,10 +36,12 @@ def prune_network(network: RobustMat, share: float) -> RobustMat:
     """A copy with narrower inner layers, the least important channels left out."""
     if not 0 < share <= 1:
         raise ConfigError(f"a model is pruned to a share of its channels between 0 and 1, found {share:g}")
-    if network.config.vertex.evolution != "diffusion":
-        raise ConfigError("only models with a vertex diffusion can be pruned: their states keep their width")
+    if network.config.vertex.evolution == "residual":
+        raise ConfigError("models whose ODE is replaced by residual blocks are for ablations and cannot be pruned")
     vertex = copy.deepcopy(network.vertex).cpu().requires_grad_(True)
-    widths = [_prune_vertex(vertex, layer, share, network.config.patch.size) for layer in range(3)]
+    layers = 3 if network.config.vertex.evolution == "diffusion" else 2
+    widths = [_prune_vertex(vertex, layer, share, network.config.patch.size) for layer in range(layers)]
+    widths += network.config.vertex.inner[layers:]
     changes: dict[str, Any] = {"vertex": {"inner_channels": widths}}
     weights = dict(network.state_dict()) | {f"vertex.{name}": value for name, value in vertex.state_dict().items()}
     if network.config.score != "graph":
@@ -64,10 +66,11 @@ class Traced(nn.Module):
         state = patches
         for layer in vertex.downsample:
             state = layer(state) if not isinstance(layer, DownBlock) else _down(layer, state)
-        block = _field_layers(vertex)
-        inner = block.conv1(state)
-        inner = block.norm1(inner) if hasattr(block, "norm1") else inner
-        state = state + block.conv2(F.elu(inner))
+        if hasattr(vertex, "field"):
+            block = _field_layers(vertex)
+            inner = block.conv1(state)
+            inner = block.norm1(inner) if hasattr(block, "norm1") else inner
+            state = state + block.conv2(F.elu(inner))
         return cast(Tensor, vertex.project(vertex.pool(state).flatten(1)))
 
 
@@ -87,9 +90,7 @@ def _prune_vertex(vertex: VertexDiffusion, layer: int, share: float, size: int) 
     """Narrow the inside of the first or second block of h_DS (0, 1) or of the field (2); gives the new width."""
     import torch_pruning
 
-    field = _field_layers(vertex)
-    _, first, second = vertex.downsample
-    block: Any = (first, second, field)[layer]
+    block: Any = vertex.downsample[1 + layer] if layer < 2 else _field_layers(vertex)
     norm = getattr(block, "norm2" if layer < 2 else "norm1", None)
     width = block.conv1.out_channels
     kept_width = min(width, GROUP_SIZE * math.ceil(share * width / GROUP_SIZE))

@@ -43,7 +43,8 @@ def summarize(config: ModelConfig) -> list[PartSummary]:
         with counting() as operations:
             evolved = model.vertex.evolve(maps)
         field = [module for name, module in model.vertex.named_children() if name in ("field", "blocks")]
-        parts.append(_part("vertex diffusion (F_CNN)", evolved.final, field, operations, evolved.evaluations))
+        if config.vertex.evolution != "none":
+            parts.append(_part("vertex diffusion (F_CNN)", evolved.final, field, operations, evolved.evaluations))
         with counting() as operations:
             embedding = model.vertex.project(model.vertex.pool(evolved.final).flatten(1))
         parts.append(_part("vertex embedding f", embedding, [model.vertex.project], operations))

@@ -156,6 +156,8 @@ def robustmat_stages(network: RobustMat, frame: Frame) -> dict[str, Array]:
             for stage, part in ((MAPS, evolved.initial), (EVOLVED, evolved.final), (VERTEX, network.learned(vertex))):
                 stages[stage].append(part.flatten(1).cpu())
         joined = {stage: torch.cat(parts) for stage, parts in stages.items()}
+        if config.vertex.evolution == "none":
+            del joined[EVOLVED]  # nothing happens between the two
         if config.score != "vertex":
             graph, evolved = network.graph(joined[VERTEX].to(device)[index], mask)
             joined |= {GRAPH: graph, GRAPH_START: evolved.initial.flatten(1), GRAPH_END: evolved.final.flatten(1)}

@@ -18,12 +18,13 @@ LEARNED = {"vertex": {"orientations": 0, "colours": False}, "patch": {"context":
 ONE_STEP = {"solver": {"name": "rk4", "steps": 1}}
 NO_STEP = {"steps": 0, "views": 1}  # nothing is learned: one view of each frame is enough to start from
 UNTRAINED = {"warm_start": True, **NO_STEP}
+PAPERS = {"variant": "ode", "model": LEARNED}
 NAMED: dict[str, dict[str, Any]] = {
-    "robustmat": {"config": "street", "changes": {"model": LEARNED}},
+    "robustmat": {"config": "street", "changes": PAPERS},
     # What training starts from: principal components and a distance, no step taken.
-    "robustmat-untrained": {"config": "street", "changes": {"model": LEARNED, **UNTRAINED}},
+    "robustmat-untrained": {"config": "street", "changes": {**PAPERS, **UNTRAINED}},
     "robustmat-gcn": {"config": "street", "changes": {"model": LEARNED, "variant": "gcn"}},
-    "robustmat-plain": {"config": "street", "changes": {"model": merged(LEARNED, {"vertex": {"field": "plain"}})}},
+    "robustmat-plain": {"config": "street", "changes": merged(PAPERS, {"model": {"vertex": {"field": "plain"}}})},
     # The paper's sizes and recipe, both flows in one step of a fixed solver: dopri5 takes several times as long.
     "robustmat-paper": {"config": "paper", "changes": {"model": {"vertex": ONE_STEP, "graph": ONE_STEP}}},
     "robustmat-handcrafted": {"config": "street"},  # beside hand-crafted descriptors, as `street` has them
@@ -114,7 +115,7 @@ def _with_config(row: Row, config: str) -> Row:
 
 def _ablation(label: str, **changes: Any) -> Row:
     model = merged(SEPARATE, changes.pop("model", {}))
-    return Row(label, Training(f"ablation-{label}", "street", {**changes, "model": model}))
+    return Row(label, Training(f"ablation-{label}", "street", {"variant": "ode", **changes, "model": model}))
 
 
 def _times(vertex: float, graph: float) -> Row:

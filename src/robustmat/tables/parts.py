@@ -32,7 +32,6 @@ from robustmat.matching.diffusion import DiffusionConfig, diffuse
 from robustmat.matching.embedded import EmbeddedFrame
 from robustmat.matching.network import NetworkMatcher
 from robustmat.models.robustmat import RobustMat
-from robustmat.models.vertex import Evolved
 from robustmat.tables.leave_one_out import Experiment
 from robustmat.tables.leave_one_out_page import row
 from robustmat.tables.marginal import MarginalConfig, marginal
@@ -41,13 +40,6 @@ from robustmat.types import Array, Frame
 
 KINDS = ("placement", "scene")
 NOTHING = -100.0  # a weight that is learned as a power, switched off
-
-
-def _still(network: RobustMat) -> None:
-    def evolve(maps: Tensor) -> Evolved:
-        return Evolved(maps, maps, 0)
-
-    network.vertex.evolve = evolve  # type: ignore[method-assign]
 
 
 def _mute(index: int) -> Callable[[RobustMat], None]:
@@ -79,7 +71,6 @@ def _narrow(network: RobustMat) -> None:
 
 
 NETWORK_PARTS: dict[str, Callable[[RobustMat], None]] = {
-    "vertex ODE": _still,
     "exchange between landmarks": _silence,
     "all that is learned of pixels": _forget,
     "oriented energy": _mute(0),

@@ -62,7 +62,8 @@ def measure_pruning(
         forms[f"pruned to {share:g}"] = pruned
         if tune is not None:
             forms[f"pruned to {share:g}, fine-tuned"] = tune(pruned, share)
-    for name, solver in SOLVERS.items():
+    with_ode = robustmat_of(checkpoint).config.vertex.evolution == "diffusion"
+    for name, solver in SOLVERS.items() if with_ode else ():
         forms[name] = replace(checkpoint, network=with_solver(robustmat_of(checkpoint), solver), fingerprint="")
     matchers: dict[str, Matcher] = {name: network_matcher(one, "pair") for name, one in forms.items()}
     some = [frame for dataset in datasets for frame in dataset.frames if len(frame.landmarks) > 2]
