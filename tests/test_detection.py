@@ -436,7 +436,8 @@ def test_no_other_limit_has_a_larger_f1() -> None:
     limit, best = best_limit(judged, "pole", weights)
     assert best == pytest.approx(f1(limit))
     assert best >= max(f1(limit) for limit in np.linspace(0, 1, 101))
-    assert best_limit(judged, "window", weights) == (0.5, 0.0)  # nothing to choose it by
+    assert best_limit(judged, "window", weights) == (limit, 0.0)  # too few windows: the limit of all categories
+    assert best_limit(judged[:5], "window", weights) == (0.5, 0.0)  # nothing to choose it by
 
 
 def test_detections_are_linked_to_what_they_show() -> None:

@@ -24,9 +24,9 @@ from robustmat.progress import Progress, silent
 from robustmat.types import CATEGORIES
 
 Weights = tuple[float, float, float, float]
-FEWEST = 20  # right and wrong detections of a category; with fewer its model is that of all categories
+FEWEST = 20  # right and wrong detections of a category; with fewer its model and its limit are those of all categories
 COVERED = (0.4, 0.25, 0.15, 0.55)  # probabilities of a pixel that are tried; the first where frames cannot tell
-USUAL_LIMIT = 0.5  # of a category that the frames hardly show
+USUAL_LIMIT = 0.5  # where the frames show hardly anything
 
 
 def calibrate(
@@ -67,12 +67,19 @@ def fit_confidence(judged: Sequence[Judged]) -> dict[str, Weights]:
 
 
 def best_limit(judged: Sequence[Judged], category: str, weights: Weights) -> tuple[float, float]:
-    """The confidence from which returning landmarks gives the largest F1, and that F1."""
-    there = [one for one in judged if one.category == category]
+    """The confidence from which returning landmarks gives the largest F1, and that F1: 0 where it is unknown."""
+    found = _best_limit([one for one in judged if one.category == category], weights)
+    if found is not None:
+        return found
+    together = _best_limit(judged, weights)
+    return (USUAL_LIMIT if together is None else together[0]), 0.0
+
+
+def _best_limit(there: Sequence[Judged], weights: Weights) -> tuple[float, float] | None:
     offered = [one for one in there if one.found is not None]
     right = np.array([one.right for one in offered], bool)
     if right.sum() < FEWEST:
-        return USUAL_LIMIT, 0.0
+        return None
     confidence = 1 / (1 + np.exp(-_evidence(offered) @ np.array(weights)))
     order = np.argsort(-confidence, kind="stable")
     found = np.cumsum(right[order])
