@@ -11,7 +11,8 @@ ARMS = {"opencv": "OpenCV, plain", "baseline": "without landmarks", "assisted": 
 
 def write_page(rows: Sequence[dict[str, Any]], out: Path) -> Path:
     """Write odometry.md from the measured rows."""
-    parts = ["# Odometry with and without landmarks", "", *_cameras(rows), "", *_tracks(rows), "", *_lidar(rows)]
+    shown = [_cameras(rows), _weathers(rows), _tracks(rows), _lidar(rows)]
+    parts = ["# Odometry with and without landmarks", *(line for lines in shown for line in ["", *lines])]
     path = out / "odometry.md"
     write_text(path, "\n".join(parts) + "\n")
     return path
@@ -38,6 +39,22 @@ def _cameras(rows: Sequence[dict[str, Any]]) -> list[str]:
             "",
             f"`{arm}` alone, change of RPE in metres and degrees: " + "; ".join(_alone(row, arm) for row in told),
         ]
+    return lines
+
+
+def _weathers(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Over all drives: one bad stretch does not make a mean, nor does one good."""
+    lines = [
+        "Change of RPE by weather, metres / degrees: mean of the drives, the best and the worst of them.",
+        "",
+        "| weather | drives | mean | best | worst |",
+        "|---|---|---|---|---|",
+    ]
+    for weather in dict.fromkeys(row["perturb"] for row in rows):
+        changes = [row["against_baseline"]["assisted"] for row in rows if row["perturb"] == weather]
+        metres, degrees = ([100 * change[name][0] for change in changes] for name in ("rpe", "rpe_degrees"))
+        cells = [f"{of(metres):+.0f} % / {of(degrees):+.0f} %" for of in (lambda some: sum(some) / len(some), min, max)]
+        lines.append(f"| {' | '.join([weather, str(len(changes)), *cells])} |")
     return lines
 
 
