@@ -134,21 +134,28 @@ def shafts(mask: Mask, config: ExtractionConfig | None = None, possible: Mask | 
         elif window[3] >= config.shortest_pole:
             parts = _shifted(_split_bar(piece, config), window[0], window[1])
             found += [Region(_box(inner), "pole", bar) for inner, bar in parts]
-    return _joined(whole, config) + found
+    return _joined(whole + found, config)
 
 
 def _joined(pieces: list[Region], config: ExtractionConfig) -> list[Region]:
-    """Pieces that continue each other below a sign, a branch or a passer-by are one pole."""
+    """Pieces that continue each other (below a sign, a branch) are one pole, but not where poles cross or part."""
     waiting = sorted(pieces, key=lambda piece: (piece.box[1], piece.box[0]))
     found: list[Region] = []
     while waiting:
         upper = waiting.pop(0)
-        number = next((n for n, piece in enumerate(waiting) if _continues(upper, piece, config)), None)
-        if number is None:
+        below = [piece for piece in waiting if _continues(upper, piece, config)]
+        beside = [piece for piece in (*found, *waiting) if below and _continues(piece, below[0], config)]
+        parted = any(_side_by_side(below[0], piece) for piece in below[1:])
+        if not below or parted or any(_side_by_side(upper, piece) for piece in beside):
             found.append(upper)
         else:
-            waiting.insert(0, _union(upper, waiting.pop(number)))
+            waiting = [_union(upper, below[0]), *(piece for piece in waiting if piece is not below[0])]
     return found
+
+
+def _side_by_side(one: Region, other: Region) -> bool:
+    """Whether some row shows both."""
+    return one is not other and one.box[1] < other.box[3] and other.box[1] < one.box[3]
 
 
 def _continues(upper: Region, lower: Region, config: ExtractionConfig) -> bool:
