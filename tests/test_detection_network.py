@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 from robustmat.detection.labels import CHANNELS, UNKNOWN  # noqa: E402
 from robustmat.detection.network import BLOCKS, WIDTHS, DenseDetector  # noqa: E402
 from robustmat.detection.torchvision_ops import nms, roi_align  # noqa: E402
-from robustmat.detection.train import Surroundings  # noqa: E402
+from robustmat.detection.train import Surroundings, mixed  # noqa: E402
 from robustmat.detection.truth import Truth  # noqa: E402
 from robustmat.types import Frame, InMemory, Landmark  # noqa: E402
 
@@ -63,6 +63,12 @@ def test_surroundings_are_learned_where_they_are_known() -> None:
     logits = surroundings.head(coarse).detach()[0, :, :2].flatten(1)  # [CLASSES, 8 known cells]
     by_hand = (torch.logsumexp(logits, dim=0) - logits[8]).mean()
     torch.testing.assert_close(surroundings(coarse, classes), by_hand)
+
+
+def test_weights_are_mixed_by_the_share_of_the_start() -> None:
+    learned, start = {"a": torch.tensor([1.0, 2.0])}, {"a": torch.tensor([3.0, 6.0])}
+    assert mixed(learned, start, 0.0)["a"].tolist() == [1.0, 2.0]
+    assert mixed(learned, start, 0.25)["a"].tolist() == [1.5, 3.0]
 
 
 def test_suppression_keeps_the_best_of_what_overlaps() -> None:

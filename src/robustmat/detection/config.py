@@ -42,6 +42,8 @@ class DetectorTrainingConfig(Config):
     warm_up: Annotated[int, Field(ge=0)] = 50  # steps
     average: Annotated[float, Field(ge=0, lt=1)] = 0.995  # of the weights over the steps; what is kept at the end
     context: Annotated[float, Field(ge=0)] = 0.0  # weight of what stands around landmarks: road, wall, tree, fence, ...
+    # Of the start's own weights in what is kept: the middle of the way may carry over better than its end.
+    start_share: Annotated[float, Field(ge=0, lt=1)] = 0.0
     focus: Annotated[float, Field(ge=0, le=1)] = 0.7  # share of the crops that are laid around a landmark
     seed: int = 0
     save_every: Annotated[int, Field(ge=1)] = 100  # steps

@@ -120,7 +120,8 @@ def train(
     network.freeze_first_layers()
     network = network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # faster on a CPU
     surroundings = Surroundings()
-    average = {name: value.detach().clone() for name, value in network.state_dict().items()}
+    begun = {name: value.detach().clone() for name, value in network.state_dict().items()}
+    average = {name: value.clone() for name, value in begun.items()}
     groups = [*_groups(network, config), {"params": list(surroundings.parameters()), "factor": 1.0}]
     optimizer = torch.optim.AdamW(groups, weight_decay=config.weight_decay)
     drawn = SampleDraw(config, data)
@@ -155,9 +156,14 @@ def train(
             kept = {"network": network.state_dict(), "surroundings": surroundings.state_dict(), "average": average}
             with replacing(last) as temporary:
                 torch.save({**kept, "optimizer": optimizer.state_dict(), "step": step + 1}, temporary)
-            save_network(out, config, average, step + 1)
+            save_network(out, config, mixed(average, begun, config.start_share), step + 1)
     write_json(out / "curve.json", history)
     return out
+
+
+def mixed(learned: dict[str, Tensor], start: dict[str, Tensor], start_share: float) -> dict[str, Tensor]:
+    """Weights between what was learned and what it began with."""
+    return {name: value.lerp(start[name], start_share) for name, value in learned.items()}
 
 
 def _loss(
