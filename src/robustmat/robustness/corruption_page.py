@@ -139,7 +139,7 @@ def draw_heat_map(scores: Mapping[str, Mapping[str, Mapping[int, float]]], path:
     def put(x: int, y: int, value: float) -> None:
         fill = color_of(value)
         pen.rectangle((x, y, x + CELL - 2, y + TALL - 2), fill=fill)
-        ink = INK if sum(fill) > 330 else PAPER
+        ink = INK if sum(fill) > 400 else PAPER
         pen.text((x + CELL / 2 - 1, y + TALL / 2 - 1), _number(value, 2), fill=ink, font=font, anchor="mm")
 
     for block, (method, known) in enumerate(scores.items()):
