@@ -88,6 +88,7 @@ def test_what_goes_wrong_in_a_fresh_process_is_told():
         in_fresh_process(fail)
 
 
+@pytest.mark.slow
 def test_command_measures_every_length_and_writes_numbers_and_a_picture(tmp_path):
     numbers, picture = tmp_path / "bench.json", tmp_path / "bench.png"
     arguments = ["prepare", "--frames", "2,4", "--scale", "0.2", "--json", str(numbers), "--plot", str(picture)]

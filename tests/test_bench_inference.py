@@ -193,6 +193,7 @@ def test_finer_steps_come_nearer_to_the_fine_solution(monkeypatch: pytest.Monkey
     assert apart["rk4, 2 steps"] < apart["rk4, 1 step"] < apart["midpoint, 1 step"]
 
 
+@pytest.mark.slow
 def test_scaling_covers_landmarks_video_and_neighbours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scaling, "in_fresh_process", lambda task, *given: task(*given))
     monkeypatch.setattr(scaling, "WIDTH", 300)
