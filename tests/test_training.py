@@ -245,7 +245,7 @@ def test_training_config_errors_name_the_key(tmp_path: Path) -> None:
     assert load_training_config(path).model.vertex.end_time == 2.0  # type: ignore[attr-defined]
     for wrong, message in (
         ('preset = "streets"\n', "robustmat has no preset 'streets' .*did you mean 'street'"),
-        ('variant = "pde"\n', "robustmat has no variant 'pde'"),
+        ('variant = "pdes"\n', "robustmat has no variant 'pdes' .known are full, ode, gcn"),
         ('method = "hardnet"\npreset = "street"\n', "hardnet has no preset 'street' .it has none"),
         ('model = "street"\n', r"\[model\] must be a table of keys, found 'street'"),
         ("method = 3\n", "method must be a name, found 3"),
