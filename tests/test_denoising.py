@@ -104,9 +104,13 @@ def test_a_remembering_denoiser_works_once_for_the_same_image() -> None:
 
     counting = Counting()
     denoiser = Remembering(counting)
-    for image in (street(), street(), street(seed=4)):
-        denoiser.denoise(image)
-    assert counting.calls == 2
+    for image in (street(), street(), street(seed=4), street()):
+        np.testing.assert_array_equal(denoiser.denoise(image), image)
+    assert counting.calls == 3  # it keeps one result
+    counting.calls, keeps_two = 0, Remembering(counting, kept=2)
+    for seed in (4, 5, 4, 6, 4, 5):  # 4 is used in between, so that 5 is the oldest when 6 comes
+        keeps_two.denoise(street(seed=seed))
+    assert counting.calls == 4
 
 
 def test_read_frame_denoises_before_the_detector_looks() -> None:

@@ -1,6 +1,7 @@
 """Frames and matchers behind a denoiser: every method has its two-stage variant, "first denoise, then match"."""
 
 from dataclasses import replace
+from hashlib import sha256
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,16 +14,24 @@ from robustmat.types import Array, Frame, Image
 
 
 class Remembering:
-    """A denoiser that keeps its last result: a detector and matchers look at one frame in turn."""
+    """A denoiser that keeps its newest results: a detector and matchers look at one frame in turn, all methods of a
+    table at all frames of a drive.
 
-    def __init__(self, inner: Denoiser) -> None:
-        self.inner, self.name, self.fingerprint = inner, inner.name, inner.fingerprint
-        self.last: tuple[Image, Image] | None = None
+    Args:
+        kept: how many results, at most.
+    """
+
+    def __init__(self, inner: Denoiser, kept: int = 1) -> None:
+        self.inner, self.name, self.fingerprint, self.kept = inner, inner.name, inner.fingerprint, kept
+        self.results: dict[tuple[tuple[int, ...], bytes], Image] = {}  # by size and content, oldest first
 
     def denoise(self, image: Image) -> Image:
-        if self.last is None or not np.array_equal(self.last[0], image):
-            self.last = image, self.inner.denoise(image)
-        return self.last[1]
+        key = image.shape, sha256(np.ascontiguousarray(image).data).digest()
+        found = self.results.pop(key, None)
+        self.results[key] = self.inner.denoise(image) if found is None else found
+        if len(self.results) > self.kept:
+            del self.results[next(iter(self.results))]
+        return self.results[key]
 
 
 def denoise_frame(frame: Frame, denoiser: Denoiser) -> Frame:

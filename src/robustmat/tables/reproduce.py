@@ -52,6 +52,7 @@ from robustmat.training.validation import build_validation
 
 Tell = Callable[[str], None]
 Found = dict[tuple[str, str, str, int], Path]  # training, test, perturbation, seed -> predictions file
+DENOISED_FRAMES = 400  # kept, half a gigabyte: a drive and its validation frames, for all methods in turn
 FIRST_SEED = 0  # of what is learned first, for all seeds alike
 STEPS = ("neighbors", "competition", "placement")  # on top of the strongest references, too
 STEPPED_REFERENCES = ("cross-correlation", "root-sift")  # the strongest of those that learn nothing
@@ -83,7 +84,7 @@ class Workspace:
 
     @cached_property
     def denoiser(self) -> Denoiser:
-        return Remembering(load_denoiser(self.settings.denoiser))
+        return Remembering(load_denoiser(self.settings.denoiser), DENOISED_FRAMES)
 
     def __post_init__(self) -> None:
         kept = {"budget": self.settings.budget, "steps": self.settings.steps}
