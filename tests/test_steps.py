@@ -1,5 +1,7 @@
 """Steps on top of any matcher: neighbours, competition, placement."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,10 +10,10 @@ from hypothesis.extra.numpy import arrays
 
 from robustmat.dataset.pairs import draw_pairs
 from robustmat.evaluation.metrics import roc_auc
-from robustmat.evaluation.scoring import embed_frames, score_pairs, views_of
+from robustmat.evaluation.scoring import embed_frames, embed_sample, score_pairs, views_of
 from robustmat.features.neighborhoods import neighborhoods
 from robustmat.fitting.competition import fit_competition, fit_steps
-from robustmat.matching.cached import CachedMatcher
+from robustmat.matching.cached import CachedByContent, CachedMatcher
 from robustmat.matching.embedded import EmbeddedFrame
 from robustmat.matching.steps import StepConfig, SteppedMatcher, compete, rivalry, with_neighbors
 from robustmat.methods.cross_correlation import CrossCorrelation
@@ -186,3 +188,34 @@ def test_a_cached_matcher_embeds_a_frame_and_scores_a_frame_pair_once() -> None:
     a, b, c = (plain.embed(frame) for frame in frames)
     np.testing.assert_array_equal(plain.score(a, b), SameClass().score(a, b))
     np.testing.assert_array_equal(plain.score(b, c), SameClass().score(b, c))
+
+
+def test_steps_fitted_on_embedded_frames_are_those_fitted_on_frames() -> None:
+    sample = draw_pairs([drive(make_boards(10, 3), frames=8)], "random", 0, most_frame_pairs=12)
+    steps, inner = ("neighbors", "competition", "placement"), CachedMatcher(CrossCorrelation())
+    (memory,) = embed_sample([inner], sample)
+    expected = fit_steps(CrossCorrelation(), steps, sample, prior=SameClass())
+    found = fit_steps(inner, steps, sample, prior=CachedByContent(SameClass()), memory=memory)
+    assert [(one.step, one.config, one.decision) for one in found] == [
+        (one.step, one.config, one.decision) for one in expected
+    ]
+
+
+def test_boxes_embedded_anew_are_known_again_by_their_content() -> None:
+    class Counting(SameClass):
+        asked = 0
+
+        def score(self, a: EmbeddedFrame, b: EmbeddedFrame) -> Array:
+            self.asked += 1
+            return super().score(a, b)
+
+    def frames() -> list[EmbeddedFrame]:
+        embedded = [shared.embed(frame) for frame in drive(make_boards(6, 0), frames=3).frames]
+        return [replace(one, arrays={"box": np.array([mark.box for mark in one.landmarks])}) for one in embedded]
+
+    inner = Counting()
+    shared = CachedByContent(inner)
+    for a, b, *_ in (frames(), frames()):
+        np.testing.assert_array_equal(shared.score(a, b), inner.score(a, b))
+        shared.score(b, a)
+    assert inner.asked == 2 + 2  # two by the check itself

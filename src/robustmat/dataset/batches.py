@@ -1,6 +1,6 @@
 """What training eats: patches of every frame cut and perturbed once, and frame pairs drawn from them by seed."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,7 +14,9 @@ from robustmat.features.patches import PatchConfig, cut_patches
 from robustmat.features.placement import mirrored_placements, placements
 from robustmat.perturb import Perturbation, perturb_image
 from robustmat.progress import Progress, silent
-from robustmat.types import MATCHED, Box, Frame
+from robustmat.types import MATCHED, Box, Frame, Image
+
+Perturb = Callable[[Image, Perturbation, int, str], Image]  # of a frame by its key, with a seed
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,7 @@ def build_bank(
     jitter: float,
     seed: int,
     progress: Progress = silent,
+    perturb: Perturb = perturb_image,
 ) -> PatchBank:
     """Cut all patches of `datasets` once; views and frames take turns through the perturbations."""
     truth = read_truth(datasets)
@@ -73,7 +76,7 @@ def build_bank(
         drive = datasets[truth.frames[number].dataset].name  # drives number their frames alike
         key = f"{drive}/{frame.name}"
         turn = number * views
-        cut, placement = _cut_views(frame, key, config, perturbations, views, turn, jitter, seed)
+        cut, placement = _cut_views(frame, key, config, perturbations, views, turn, jitter, seed, perturb)
         patches.append(cut)
         placed.append(placement)
         boxes = [landmark.box for landmark in frame.landmarks]
@@ -92,6 +95,7 @@ def _cut_views(
     turn: int,
     jitter: float,
     seed: int,
+    perturb: Perturb,
 ) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
     image = frame.image
     height, width = image.shape[:2]
@@ -100,7 +104,7 @@ def _cut_views(
     cut, placed = [], []
     for view in range(views):
         perturbation = perturbations[(turn + view) % len(perturbations)]
-        noisy = perturb_image(image, perturbation, seed=seed + view, key=key)
+        noisy = perturb(image, perturbation, seed + view, key)
         rng = np.random.default_rng([seed, view, *key.encode()])
         moved = boxes + rng.uniform(-jitter, jitter, boxes.shape) * np.tile(size, 2)
         seen = [replace(mark, box=_as_box(one)) for mark, one in zip(frame.landmarks, moved, strict=True)]

@@ -9,6 +9,7 @@ a far pole, so that it became an object of its own), and landmarks without an id
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,12 +27,13 @@ DEFAULT_TOLERANCE = 0.5
 SEPARATION = 2.0  # metres; different identities nearer than this may be one object
 BESIDE = np.tan(np.radians(0.3))  # how far off a box its place may be seen: poses and calibration are no better
 POLE_HEIGHT_WEIGHT = 0.2  # how much of a pole is seen decides the height of its mean, not its place
+LABELS_KEPT = 10_000  # frame pairs, a kilobyte each
 UNKNOWN = -1  # the identity of a landmark that has none
 
 Indices = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # told apart by identity: labels of two frames are kept
 class FrameTruth:
     """What is known of one frame: where it was taken, and what its landmarks are."""
 
@@ -146,8 +148,9 @@ def frame_pairs(truth: Truth, nearest: float = NEAREST_FRAMES, farthest: float =
     return found[np.lexsort((found[:, 1], found[:, 0]))]
 
 
+@lru_cache(maxsize=LABELS_KEPT)  # every method of a table asks about the same frames
 def label_candidates(a: FrameTruth, b: FrameTruth) -> NDArray[np.int8]:
-    """UNMATCHED, MATCHED or AMBIGUOUS for every landmark of `a` with every landmark of `b`: [A, B]."""
+    """UNMATCHED, MATCHED or AMBIGUOUS for every landmark of `a` with every one of `b`: [A, B], not to be written."""
     distance = landmark_distance(a, b)
     tolerance = np.array([TOLERANCE.get(CATEGORIES[one], DEFAULT_TOLERANCE) for one in a.category])
     same = a.identity[:, None] == b.identity[None]
@@ -160,6 +163,7 @@ def label_candidates(a: FrameTruth, b: FrameTruth) -> NDArray[np.int8]:
     in_place = _stands_in(a, b) | _stands_in(b, a).T
     label[~same & ~found & in_place & (a.category[:, None] == b.category)] = AMBIGUOUS
     label[(a.identity == UNKNOWN)[:, None] | (b.identity == UNKNOWN)[None]] = AMBIGUOUS
+    label.flags.writeable = False
     return label
 
 

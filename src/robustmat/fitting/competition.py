@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 
 from robustmat.dataset.pairs import PairSample
 from robustmat.dataset.truth import label_candidates
-from robustmat.evaluation.scoring import embed_sample, views_of
+from robustmat.evaluation.scoring import Memory, embed_sample, views_of
 from robustmat.fitting.decision import balance_worlds, fit_decision, world_of
 from robustmat.matching.cached import CachedMatcher
 from robustmat.matching.matcher import Matcher
@@ -28,27 +28,37 @@ def fit_steps(
     perturbation: Perturbation = CLEAN,
     *,
     prior: Matcher | None = None,
+    memory: Memory | None = None,
     perturbed_frames: str = "both",
     progress: Progress = silent,
 ) -> list[SteppedMatcher]:
-    """The matcher with each step on top, its numbers and its decision fitted on the sample's frame pairs."""
-    shared = CachedMatcher(matcher)
+    """The matcher with each step on top, its numbers and its decision fitted on the sample's frame pairs.
+
+    Args:
+        memory: the sample's frames, where the matcher has embedded them already.
+    """
+    shared = matcher if isinstance(matcher, CachedMatcher) else CachedMatcher(matcher)
     stepped = [SteppedMatcher(shared, step, prior=prior if step == "placement" else None) for step in steps]
-    memories = embed_sample(stepped, sample, perturbation, perturbed_frames=perturbed_frames, progress=progress)
+    if memory is None:
+        memories = embed_sample(stepped, sample, perturbation, perturbed_frames=perturbed_frames, progress=progress)
+    else:
+        memories = [
+            {view: one.extend(seen, sample.truth.frame(view[0])) for view, seen in memory.items()} for one in stepped
+        ]
     views = views_of(sample.frame_pairs, perturbation, perturbed_frames)
     labels = [label_candidates(sample.truth.frames[i], sample.truth.frames[j]) for i, j in sample.frame_pairs]
     told = np.array([label.size > 0 for label in labels], np.bool_)
     weights = balance_worlds(world_of(sample.truth, sample.frame_pairs[:, 0]), told)[told]
     fitted = []
-    for one, memory in zip(stepped, memories, strict=True):
+    for one, mine in zip(stepped, memories, strict=True):
         if one.step != "neighbors":
             cases = [
-                (*one.parts(memory[a], memory[b]), label.astype(np.float64))
+                (*one.parts(mine[a], mine[b]), label.astype(np.float64))
                 for (a, b), label in zip(views, labels, strict=True)
                 if label.size
             ]
             one.config = fit_competition(cases, weights, with_prior=one.step == "placement")
-        found = fit_decision(one, memory, sample, perturbation, perturbed_frames=perturbed_frames)
+        found = fit_decision(one, mine, sample, perturbation, perturbed_frames=perturbed_frames)
         fitted.append(SteppedMatcher(matcher, one.step, one.config, found.decision, one.prior))
     return fitted
 

@@ -1,5 +1,7 @@
 """One matcher under several steps: it embeds a frame and scores a frame pair once for all that ask in turn."""
 
+from collections.abc import Hashable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,7 +18,7 @@ class CachedMatcher(Matcher):
         self.decision, self.evidence, self.same_category = inner.decision, inner.evidence, inner.same_category
         self.min_probability = inner.min_probability
         self.last: tuple[Frame, EmbeddedFrame] | None = None
-        self.scores: dict[tuple[int, ...], tuple[EmbeddedFrame, EmbeddedFrame, Array]] = {}
+        self.scores: dict[tuple[Hashable, ...], tuple[EmbeddedFrame, EmbeddedFrame, Array]] = {}
 
     def embed(self, frame: Frame) -> EmbeddedFrame:
         if self.last is None or self.last[0] is not frame:
@@ -31,9 +33,21 @@ class CachedMatcher(Matcher):
         return super().score_some(a, b, rows, columns)
 
     def score(self, a: EmbeddedFrame, b: EmbeddedFrame) -> Array:
-        # Steps put arrays of their own beside these, so the frames are told apart by the arrays themselves; the frames
-        # are kept, or an identity would be given to another array.
-        key = tuple(id(array) for frame in (a, b) for name, array in frame.arrays.items() if "." not in name)
+        key = self.key(a, b)
         if key not in self.scores or not key:
             self.scores[key] = a, b, self.inner.score(a, b)
         return self.scores[key][2]
+
+    def key(self, a: EmbeddedFrame, b: EmbeddedFrame) -> tuple[Hashable, ...]:
+        """Steps put arrays of their own beside these, so the frames are told apart by the arrays themselves; the frames
+        are kept, or an identity would be given to another array."""
+        return tuple(id(array) for frame in (a, b) for name, array in frame.arrays.items() if "." not in name)
+
+
+class CachedByContent(CachedMatcher):
+    """Knows a frame pair again when it was embedded anew: for a few numbers a frame, such as its boxes, that many
+    methods look at."""
+
+    def key(self, a: EmbeddedFrame, b: EmbeddedFrame) -> tuple[Hashable, ...]:
+        arrays = [array for frame in (a, b) for name, array in frame.arrays.items() if "." not in name]
+        return tuple((array.shape, array.tobytes()) for array in arrays)

@@ -55,7 +55,10 @@ class SteppedMatcher(Matcher):
         self.config = config or StepConfig()
 
     def embed(self, frame: Frame) -> EmbeddedFrame:
-        embedded = self.inner.embed(frame)
+        return self.extend(self.inner.embed(frame), frame)
+
+    def extend(self, embedded: EmbeddedFrame, frame: Frame) -> EmbeddedFrame:
+        """A frame as the matcher inside embedded it, with what the prior knows of it."""
         prior = self.prior.embed(frame).arrays if self.prior else {}
         arrays = {**embedded.arrays, **{PRIOR + name: array for name, array in prior.items()}}
         return EmbeddedFrame(frame.landmarks, arrays, self.fingerprint, frame.name, frame)

@@ -10,15 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from robustmat.checkpoints.load import from_checkpoint, untrained_matcher
-from robustmat.checkpoints.store import load_checkpoint
+from robustmat.checkpoints.store import Checkpoint, load_checkpoint
+from robustmat.dataset.pairs import PairSample
 from robustmat.denoising.frames import DenoisedMatcher, Remembering
 from robustmat.denoising.protocol import Denoiser
 from robustmat.denoising.registry import DEFAULT_DENOISER, load_denoiser
 from robustmat.evaluation.evaluate import evaluate
 from robustmat.evaluation.predictions import write_predictions
 from robustmat.fitting.competition import fit_steps
-from robustmat.fitting.references import UNFITTED, fit_thresholds, geometry_examples, make_references
-from robustmat.matching.cached import CachedMatcher
+from robustmat.fitting.decision import decided
+from robustmat.fitting.references import UNFITTED, fit_thresholds, make_references
+from robustmat.matching.cached import CachedByContent, CachedMatcher
+from robustmat.matching.decision import Decision
 from robustmat.matching.matcher import Matcher
 from robustmat.matching.steps import SteppedMatcher
 from robustmat.methods import find_method, method_names
@@ -48,7 +51,6 @@ from robustmat.tables.plan import (
 from robustmat.training.config import RunConfig, TrainingConfig
 from robustmat.training.inputs import Inputs
 from robustmat.training.run import choose_validation, train
-from robustmat.training.validation import build_validation
 
 Tell = Callable[[str], None]
 Found = dict[tuple[str, str, str, int], Path]  # training, test, perturbation, seed -> predictions file
@@ -81,6 +83,8 @@ class Workspace:
     plan: dict[str, Any] = field(default_factory=dict)
     references: dict[tuple[str, int], list[Matcher]] = field(default_factory=dict)  # fitted once for each side and seed
     inputs: Inputs = field(default_factory=Inputs)
+    priors: dict[bytes, Matcher] = field(default_factory=dict)  # box geometry, by the content of its examples
+    decisions: dict[tuple[str, str, int], list[Decision]] = field(default_factory=dict)  # of what no training fitted
 
     @cached_property
     def denoiser(self) -> Denoiser:
@@ -188,15 +192,14 @@ def predict_missing(workspace: Workspace, cells: Sequence[Cell]) -> None:
     first = missing[0]
     workspace.tell(f"predicting {first.test.name}, {first.perturb}, seed {first.seed}: {len(missing)} methods")
     matchers: dict[str, list[Matcher]] = {}
-    priors: dict[bytes, CachedMatcher] = {}
     for cell in missing:
         if cell.training == REFERENCES:
             key = cell.test.side.name, cell.seed
             if key not in workspace.references:
-                workspace.references[key] = reference_rows(cell.test.side, cell.seed)
+                workspace.references[key] = reference_rows(workspace, cell.test.side, cell.seed)
             matchers[REFERENCES] = workspace.references[key]
         else:
-            matchers[cell.training] = method_rows(workspace, cell, priors)
+            matchers[cell.training] = method_rows(workspace, cell)
     leader, *rest = [row for group in matchers.values() for row in group]
     _, whole = evaluate(
         leader,
@@ -217,7 +220,7 @@ def predict_missing(workspace: Workspace, cells: Sequence[Cell]) -> None:
         write_predictions(cell.path(workspace.path), replace(whole, meta=meta, rows=part))
 
 
-def method_rows(workspace: Workspace, cell: Cell, priors: dict[bytes, CachedMatcher]) -> list[Matcher]:
+def method_rows(workspace: Workspace, cell: Cell) -> list[Matcher]:
     """A method's matcher under every kind of evidence that it knows, trained or not, denoised or not."""
     key, side = cell.training.removesuffix(DENOISED), cell.test.side
     denoiser = workspace.denoiser if cell.training.endswith(DENOISED) else None
@@ -225,13 +228,21 @@ def method_rows(workspace: Workspace, cell: Cell, priors: dict[bytes, CachedMatc
     if untrained:
         rows = untrained_rows(key, denoiser)
     else:
-        rows = trained_rows(run_folder(workspace.path, key, side, cell.seed), priors, denoiser)
+        rows = trained_rows(run_folder(workspace.path, key, side, cell.seed), workspace.priors, denoiser)
     if key in UNFITTED or not (untrained or denoiser):
         return rows
     # Thresholds of what was not trained, or was trained without denoising, come from the same validation data.
+    fitted = cell.training, side.name, cell.seed
+    if fitted not in workspace.decisions:
+        sample = validation_sample(workspace, side, cell.seed)
+        decided_rows = fit_thresholds(rows, sample, progress=workspace.progress)
+        workspace.decisions[fitted] = [row.decision for row in decided_rows]
+    return [decided(row, decision) for row, decision in zip(rows, workspace.decisions[fitted], strict=True)]
+
+
+def validation_sample(workspace: Workspace, side: TrainingSplit, seed: int) -> PairSample:
     _, held_out = choose_validation((*side.data, *side.also), side.validation)
-    sample = workspace.inputs.validation(RunConfig(seed=cell.seed), held_out, workspace.progress).sample
-    return fit_thresholds(rows, sample, progress=workspace.progress)
+    return workspace.inputs.validation(RunConfig(seed=seed), held_out, workspace.progress).sample
 
 
 def untrained_rows(method: str, denoiser: Denoiser | None) -> list[Matcher]:
@@ -244,7 +255,7 @@ def untrained_rows(method: str, denoiser: Denoiser | None) -> list[Matcher]:
     return rows
 
 
-def trained_rows(run: Path, priors: dict[bytes, CachedMatcher], denoiser: Denoiser | None = None) -> list[Matcher]:
+def trained_rows(run: Path, priors: dict[bytes, Matcher], denoiser: Denoiser | None = None) -> list[Matcher]:
     """A run's matcher under every kind of evidence that it knows, each named by it.
 
     Runs that learned from the same boxes share their box geometry, by its file's content: it costs more than pixels do.
@@ -258,23 +269,32 @@ def trained_rows(run: Path, priors: dict[bytes, CachedMatcher], denoiser: Denois
         rows.append(row)
     inner = rows[-1]
     for step, config in checkpoint.steps.items():
-        stepped = from_checkpoint(checkpoint, step)
-        assert isinstance(stepped, SteppedMatcher)
-        prior = stepped.prior
-        if prior is not None and checkpoint.folder is not None:
-            boxes = (checkpoint.folder / EXAMPLES_FILE).read_bytes()
-            prior = priors.setdefault(boxes, CachedMatcher(prior))
-        stepped = SteppedMatcher(inner, step, config, stepped.decision, prior)
+        prior = box_prior(checkpoint, priors) if step == "placement" else None
+        stepped = SteppedMatcher(inner, step, config, checkpoint.decisions[step], prior)
         stepped.name = step
         rows.append(stepped)
     return rows
 
 
-def reference_rows(side: TrainingSplit, seed: int) -> list[Matcher]:
+def box_prior(checkpoint: Checkpoint, priors: dict[bytes, Matcher]) -> Matcher:
+    """The box geometry that a checkpoint brings, fitted once for all that bring the same."""
+    assert checkpoint.folder is not None
+    seed = checkpoint.provenance.seed or 0
+    boxes = (checkpoint.folder / EXAMPLES_FILE).read_bytes() + str(seed).encode()
+    if boxes not in priors:
+        stepped = from_checkpoint(checkpoint, "placement")
+        assert isinstance(stepped, SteppedMatcher)
+        assert stepped.prior is not None
+        priors[boxes] = CachedByContent(stepped.prior)
+    return priors[boxes]
+
+
+def reference_rows(workspace: Workspace, side: TrainingSplit, seed: int) -> list[Matcher]:
     """The reference rows with their thresholds from the side's validation data, as the trained methods have theirs."""
-    learned, held_out = choose_validation((*side.data, *side.also), side.validation)
-    rows = make_references(examples=geometry_examples(learned, seed), seed=seed).rows
-    sample = build_validation(held_out, parse("paper:16"), seed).sample
+    learned, _ = choose_validation((*side.data, *side.also), side.validation)
+    examples, _ = workspace.inputs.geometry(learned, seed)
+    rows = make_references(examples=examples, seed=seed).rows
+    sample = validation_sample(workspace, side, seed)
     fitted = fit_thresholds([row for row in rows if row.name not in UNFITTED], sample)
     geometry = next(row for row in fitted if row.name == "box-geometry")
     strong = [row for row in fitted if row.name in STEPPED_REFERENCES]

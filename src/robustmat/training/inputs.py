@@ -12,12 +12,19 @@ from torch import Tensor
 from robustmat.dataset.batches import PatchBank, build_bank
 from robustmat.dataset.store import LandmarkDataset
 from robustmat.features.patches import PatchConfig, to_input
+from robustmat.fitting.references import geometry_examples
+from robustmat.matching.cached import CachedByContent
+from robustmat.matching.matcher import Matcher
+from robustmat.methods.box_geometry import GeometryExamples, fit_box_geometry
+from robustmat.perturb import Perturbation, perturb_image
 from robustmat.perturb import parse as parse_perturbation
 from robustmat.progress import Progress
 from robustmat.training.config import RunConfig, TrainingConfig
 from robustmat.training.validation import ValidationSet, build_validation
+from robustmat.types import Image
 
-KEPT = 2  # banks: rivals share one, RobustMat's crops are others; all are too large to keep
+KEPT = 3  # banks, validation sets and box geometries: methods share them, folds take turns
+KEPT_IMAGES = 1500  # perturbed frames, two gigabytes of KITTI: methods crop the same views to sizes of their own
 
 
 @dataclass
@@ -26,6 +33,8 @@ class Inputs:
 
     banks: dict[Any, PatchBank] = field(default_factory=dict)
     validations: dict[Any, ValidationSet] = field(default_factory=dict)
+    geometries: dict[Any, tuple[GeometryExamples, Matcher]] = field(default_factory=dict)
+    images: dict[Any, Image] = field(default_factory=dict)
 
     def bank(self, config: TrainingConfig, datasets: Sequence[LandmarkDataset], progress: Progress) -> PatchBank:
         patch, neighborhood = config.model.patch, config.model.neighborhood  # type: ignore[attr-defined]
@@ -42,6 +51,7 @@ class Inputs:
                 config.jitter,
                 config.seed,
                 progress,
+                self.perturb,
             )
             _keep(self.banks, key, made)
         return self.banks[key]
@@ -52,6 +62,21 @@ class Inputs:
             perturbation = parse_perturbation(config.validation_perturbation)
             _keep(self.validations, key, build_validation(datasets, perturbation, config.seed, progress))
         return self.validations[key]
+
+    def geometry(self, datasets: Sequence[LandmarkDataset], seed: int) -> tuple[GeometryExamples, Matcher]:
+        """Box geometry of the training side: its examples, and the matcher that is fitted to them."""
+        key = seed, _facts(datasets)
+        if key not in self.geometries:
+            examples = geometry_examples(datasets, seed)
+            _keep(self.geometries, key, (examples, CachedByContent(fit_box_geometry(examples, seed))))
+        return self.geometries[key]
+
+    def perturb(self, image: Image, perturbation: Perturbation, seed: int, key: str) -> Image:
+        """A perturbed frame, made once; `key` names the frame."""
+        what = image.shape, str(perturbation), seed, key
+        if what not in self.images:
+            _keep(self.images, what, perturb_image(image, perturbation, seed, key), KEPT_IMAGES)
+        return self.images[what]
 
 
 def some_patches(bank: PatchBank, patch: PatchConfig, seed: int, count: int = 1024) -> Tensor:
@@ -71,7 +96,7 @@ def _facts(datasets: Sequence[LandmarkDataset]) -> tuple[Any, ...]:
     return tuple((one.path, one.name, tuple(frame.name for frame in one.frames)) for one in datasets)
 
 
-def _keep(kept: dict[Any, Any], key: Any, made: Any) -> None:
-    while len(kept) >= KEPT:
+def _keep(kept: dict[Any, Any], key: Any, made: Any, most: int = KEPT) -> None:
+    while len(kept) >= most:
         del kept[next(iter(kept))]
     kept[key] = made

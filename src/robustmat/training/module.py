@@ -81,7 +81,7 @@ def labelled_batch(
         torch.from_numpy(np.ascontiguousarray(array)).to(device)
         for array in (batch.index, batch.mask, batch.placement, label, identity)
     )
-    pairs = tuple(LabelledPair(pair.a, pair.b, torch.from_numpy(pair.label).to(device)) for pair in batch.pairs)
+    pairs = tuple(LabelledPair(pair.a, pair.b, torch.from_numpy(pair.label.copy()).to(device)) for pair in batch.pairs)
     views = tuple((frame, *view) for frame, view in zip(batch.frames, batch.views, strict=True))
     return TrainingBatch(batch.patches, patch, index, mask, placement, pairs, views, every, who)
 

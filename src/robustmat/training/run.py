@@ -14,17 +14,16 @@ from robustmat.dataset.splits import split_last_third
 from robustmat.dataset.store import LandmarkDataset
 from robustmat.errors import DataError
 from robustmat.fitting.competition import fit_steps
-from robustmat.fitting.references import geometry_examples
 from robustmat.folders import locked
-from robustmat.matching.decision import Decision
+from robustmat.matching.matcher import Matcher
 from robustmat.methods import find_method
-from robustmat.methods.box_geometry import fit_box_geometry, read_examples, write_examples
+from robustmat.methods.box_geometry import write_examples
 from robustmat.progress import Progress, silent
 from robustmat.training.config import TrainingConfig
 from robustmat.training.inputs import Inputs, some_patches
 from robustmat.training.loop import Headline, KeepBest, check_run, fit
 from robustmat.training.module import TrainingModule
-from robustmat.training.validation import ValidationSet, validate
+from robustmat.training.validation import Validated, ValidationSet, validate
 
 HEADLINE = Headline("roc_auc", "validation ROC AUC")
 
@@ -68,31 +67,38 @@ def train(
         elif config.warm_start:
             module.network.warm_start(some_patches(bank, module.network.config.patch, config.seed))
 
-        def save(folder: str, decisions: dict[str, Decision], steps: int) -> None:
+        best: list[Validated] = []  # kept where it is the last step's: otherwise the network has moved on
+
+        def save(folder: str, found: Validated, steps: int) -> None:
             came_from = provenance.model_copy(update={"steps": steps})
-            save_checkpoint(out / folder, Checkpoint(out.name, config.method, module.network, decisions, came_from))
+            checkpoint = Checkpoint(out.name, config.method, module.network, found.decisions, came_from)
+            save_checkpoint(out / folder, checkpoint)
+            if folder == "best":
+                best[:] = [found] if steps == config.steps else []
 
         def draw(rng: np.random.Generator) -> Batch:
             return draw_batch(bank, config.frame_pairs_per_step, config.flip, rng)
 
         keeper = KeepBest(config, lambda: validate(module.network, held), save, out, HEADLINE)
         fit(module, draw, keeper, config, out, record, resume=resume, device=device, bar=progress is not None)
-        examples = geometry_examples(training, config.seed)
+        examples, prior = inputs.geometry(training, config.seed)
         for folder in ("best", "final"):
             write_examples(out / folder, examples)
-        add_steps(out / "best", held)
+        add_steps(out / "best", held, prior, best[0] if best else None)
         return out / "best"
 
 
-def add_steps(folder: Path, validation: ValidationSet) -> None:
-    """Fit every step that the method can take on top of a checkpoint on the validation data, and store it there."""
+def add_steps(folder: Path, validation: ValidationSet, prior: Matcher, validated: Validated | None = None) -> None:
+    """Fit every step that the method can take on top of a checkpoint on the validation data, and store it there.
+
+    `validated`, where it is known, is what the checkpoint's weights made of that data.
+    """
     checkpoint = load_checkpoint(folder)
     steps = find_method(checkpoint.method).learning.steps
-    examples = read_examples(folder)
-    if not steps or examples is None:
+    if not steps:
         return
-    prior = fit_box_geometry(examples, checkpoint.provenance.seed or 0)
-    fitted = fit_steps(from_checkpoint(checkpoint), steps, validation.sample, prior=prior)
+    matcher, memory = (validated.matcher, validated.memory) if validated else (from_checkpoint(checkpoint), None)
+    fitted = fit_steps(matcher, steps, validation.sample, prior=prior, memory=memory)
     decisions = checkpoint.decisions | {one.step: one.decision for one in fitted}
     save_checkpoint(folder, replace(checkpoint, decisions=decisions, steps={one.step: one.config for one in fitted}))
 

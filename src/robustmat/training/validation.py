@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from robustmat.dataset.pairs import PairSample, draw_pairs
 from robustmat.dataset.store import LandmarkDataset
 from robustmat.evaluation.metrics import measure
-from robustmat.evaluation.scoring import embed_sample
+from robustmat.evaluation.scoring import Memory, embed_sample
 from robustmat.fitting.decision import fit_decision
+from robustmat.matching.cached import CachedMatcher
 from robustmat.matching.decision import UNDECIDED, Decision
 from robustmat.matching.network import NetworkMatcher, inference
 from robustmat.perturb import Perturbation, perturb_image
@@ -40,10 +41,25 @@ def build_validation(
     return ValidationSet(kept, draw_pairs(kept, negatives="same-class", seed=seed))
 
 
-def validate(network: "Network", validation: ValidationSet) -> tuple[dict[str, Decision], dict[str, float]]:
-    """The best decision on the held-out drives for each kind of evidence, and the metrics there of the last kind."""
+@dataclass(frozen=True)
+class Validated:
+    """The best decision on the held-out drives for each kind of evidence, and what it was found with.
+
+    The matcher is that of the last kind and remembers its scores; `memory` holds the frames as it embedded them.
+    """
+
+    decisions: dict[str, Decision]
+    matcher: CachedMatcher
+    memory: Memory
+
+
+def validate(network: "Network", validation: ValidationSet) -> tuple[Validated, dict[str, float]]:
+    """What is fitted on the held-out drives, and the metrics there of the last kind of evidence."""
     sample = validation.sample
-    matchers = {kind: NetworkMatcher("in training", network, UNDECIDED, evidence=kind) for kind in network.evidence}
+    matchers = {
+        kind: CachedMatcher(NetworkMatcher("in training", network, UNDECIDED, evidence=kind))
+        for kind in network.evidence
+    }
     with inference(network):  # once for all frame pairs
         (memory,) = embed_sample([next(iter(matchers.values()))], sample)
         fitted = {
@@ -52,4 +68,5 @@ def validate(network: "Network", validation: ValidationSet) -> tuple[dict[str, D
         }
     last = fitted[network.evidence[-1]]
     metrics = measure(last.scores, sample.label, last.decision.threshold)
-    return {kind: found.decision for kind, found in fitted.items()}, metrics
+    decisions = {kind: found.decision for kind, found in fitted.items()}
+    return Validated(decisions, matchers[network.evidence[-1]], memory), metrics
