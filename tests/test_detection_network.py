@@ -10,6 +10,7 @@ torch = pytest.importorskip("torch")
 
 from robustmat.detection.labels import CHANNELS, UNKNOWN  # noqa: E402
 from robustmat.detection.network import BLOCKS, WIDTHS, DenseDetector  # noqa: E402
+from robustmat.detection.registry import SHIPPED  # noqa: E402
 from robustmat.detection.torchvision_ops import nms, roi_align  # noqa: E402
 from robustmat.detection.train import Surroundings, mixed  # noqa: E402
 from robustmat.detection.truth import Truth  # noqa: E402
@@ -42,6 +43,13 @@ def test_an_image_is_seen_alike_alone_and_in_a_batch() -> None:
         together, alone = network(images), network(images[1:2])
     assert together.shape == (3, len(CHANNELS), 16, 32)
     torch.testing.assert_close(together[1:2], alone, atol=1e-5, rtol=1e-4)
+
+
+def test_exported_convolutions_pad_by_themselves() -> None:
+    onnx = pytest.importorskip("onnx")
+    nodes = onnx.load(SHIPPED / "street-detector" / "model.onnx").graph.node
+    assert "Conv" in {node.op_type for node in nodes}
+    assert "Pad" not in {node.op_type for node in nodes}  # a step of its own takes a quarter of the time
 
 
 def test_all_but_the_first_layers_learn() -> None:

@@ -8,7 +8,7 @@ what carries over from simulated towns to photographs.
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -60,16 +60,32 @@ class SameConv(nn.Conv2d):
 
     def forward(self, x: Tensor) -> Tensor:
         total = self.kernel_size[0] - self.stride[0]
-        before = total // 2
-        return F.conv2d(
-            F.pad(x, (before, total - before, before, total - before)),
-            self.weight,
-            self.bias,
-            self.stride,
-            0,
-            1,
-            self.groups,
-        )
+        before, after = total // 2, total - total // 2
+        if before == after:
+            return F.conv2d(x, self.weight, self.bias, self.stride, before, 1, self.groups)
+        if torch.onnx.is_in_onnx_export():
+            given = x, self.weight, self.bias, self.stride[0], (before, after), self.groups
+            found: Tensor = _UnevenConv.apply(*given)  # type: ignore[no-untyped-call]
+            return found
+        padded = F.pad(x, (before, after, before, after))
+        return F.conv2d(padded, self.weight, self.bias, self.stride, 0, 1, self.groups)
+
+
+class _UnevenConv(torch.autograd.Function):
+    """A convolution that ONNX pads itself: as a step of its own, padding takes onnxruntime a quarter of the time."""
+
+    @staticmethod
+    def forward(
+        context: object, x: Tensor, weight: Tensor, bias: Tensor, stride: int, pads: tuple[int, int], groups: int
+    ) -> Tensor:
+        return F.conv2d(F.pad(x, (*pads, *pads)), weight, bias, stride, 0, 1, groups)
+
+    @staticmethod
+    def symbolic(
+        graph: Any, x: Any, weight: Any, bias: Any, stride: int, pads: tuple[int, int], groups: int
+    ) -> Any:  # the pads of ONNX: before each axis, then after each
+        around = [pads[0], pads[0], pads[1], pads[1]]
+        return graph.op("Conv", x, weight, bias, strides_i=[stride, stride], pads_i=around, group_i=groups)
 
 
 class Block(nn.Module):

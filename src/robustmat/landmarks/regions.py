@@ -66,6 +66,8 @@ def _is_large_enough(region: Region, config: RegionConfig) -> bool:
 def _is_one_object(region: Region, config: RegionConfig) -> bool:
     if region.category == "pole":
         return _is_one_pole(region.mask, config)
+    if region.area >= config.solidity(region.category) * region.mask.size:  # the hull is no larger than the box
+        return True
     hull = convex_hull_image(region.mask)  # type: ignore[no-untyped-call]
     return region.area >= config.solidity(region.category) * int(hull.sum())
 
