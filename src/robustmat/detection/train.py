@@ -170,8 +170,8 @@ def _loss(
     network: DenseDetector, surroundings: Surroundings, batch: tuple[Tensor, Tensor, Tensor, Tensor], context: float
 ) -> Tensor:
     image, target, weight, classes = batch
-    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):  # no gradient needs their last digits
-        first_maps = {number: state.float() for number, state in network.begin(image).items()}
+    with torch.no_grad():
+        first_maps = network.begin(image)
     logits, coarse = network.decode(first_maps)
     loss = detection_loss(logits, target, weight)
     return loss + context * surroundings(coarse, classes) if context else loss
