@@ -303,6 +303,7 @@ def test_what_is_learned_first_is_learned_once_and_gone_on_from(streets: list[La
         assert f"--start {tmp_path / 'runs' / method}--{first.name}--s0" in header["provenance"]["command"]
     cell = Cell("hardnet", tests[0], "clean", 0, "same")
     assert cell.path(tmp_path) != Cell("hardnet", plain[0], "clean", 0, "same").path(tmp_path)
+    assert cell.path(tmp_path) != replace(cell, evidence=("pair",)).path(tmp_path)
 
 
 def test_who_gains_nothing_by_towns_is_suited_to_them_and_learns_from_the_drives(
@@ -375,7 +376,11 @@ def test_denoised_and_untrained_rows_stand_beside_trained_ones(streets: list[Lan
     found = reproduce(table, rows, tests, workspace)
     assert {key for key, *_ in found} == {"hardnet", "hardnet+denoising", "root-sift+denoising"}
     assert [path.name.split("--")[0] for path in (tmp_path / "runs").iterdir()] == ["hardnet"]
-    scores = {key: read_predictions(path).rows[0] for (key, *_), path in found.items()}
+    files = {key: read_predictions(path) for (key, *_), path in found.items()}
+    assert {row.name for file in files.values() for row in file.rows} == {
+        "pair"
+    }  # steps that no row asks for cost time
+    scores = {key: file.rows[0] for key, file in files.items()}
     assert not np.allclose(scores["hardnet"].score, scores["hardnet+denoising"].score)
     written = write_table("denoising", table, rows, tests, found, workspace, "robustmat ...", extras=["index"])
     page = written.page.read_text()

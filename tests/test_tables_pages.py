@@ -81,6 +81,16 @@ def test_long_tables_are_split_by_what_scores_know(tmp_path: Path) -> None:
     assert [len(table) - 2 for table in found] == [10, 10, 10, 1]
 
 
+def test_single_tests_show_the_rows_of_the_first_table_and_the_csv_has_all(tmp_path: Path) -> None:
+    rows = tuple(line(f"{name}{step}", 0.5) for step in ("", "+competition", "+placement") for name in "abcdefghij")
+    both = [
+        Section(test, kind, "same-class", rows, {}) for kind in ("clean", "paper:16") for test in ("a -> b", "c -> d")
+    ]
+    whole = [mean_section(both[:2]), *both[:2], mean_section(both[2:]), *both[2:]]
+    found = tables(write(tmp_path, whole))
+    assert [len(table) - 2 for table in found] == [10, 10, 10, 10, 10]  # three kinds of the mean, then two tests
+
+
 def test_leads_are_of_the_shown_condition_with_their_intervals(tmp_path: Path) -> None:
     plain = [section("a -> b", condition, "same-class") for condition in ("clean", "paper:16")]
     leads = [{"robustmat": ("hardnet", Difference(gain, gain - 0.02, gain + 0.03))} for gain in (0.2, 0.05)]

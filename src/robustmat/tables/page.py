@@ -84,14 +84,16 @@ def write_page(
     ]
     for heading, rows in rest:
         parts += [f"## {heading}", _table(_columns(same), rows, leads)]
+    if rest:
+        parts.append("Below are the rows of the first table alone, test by test; all others are in the CSV.")
     tests = [test for test in dict.fromkeys(section.test for section in same) if test != same[0].test]
     if len({section.condition for section in same}) > 1:
         for test in tests:
             mine = [section for section in same if section.test == test]
-            parts += [f"## {test}", *_split(_columns(mine), groups)]
+            parts += [f"## {test}", *_split(_columns(mine), groups[:1])]
     if other:
         parts += ["## Random negatives", "Unmatched pairs of any two landmarks, not of one category alone."]
-        parts += _split(_columns(other), groups)
+        parts += _split(_columns(other), groups[:1])
     parts += _beside_paper(table, same)
     write_text(path, "\n\n".join(parts) + "\n")
     return path

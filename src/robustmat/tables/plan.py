@@ -63,11 +63,13 @@ class Cell:
     perturb: str
     seed: int
     config: str  # digest of the training's configuration
+    evidence: tuple[str, ...] = ()  # the kinds that rows ask for; all that there are unless given
 
     def path(self, workspace: Path) -> Path:
         side = self.test.side
         facts = [self.config, self.perturb, self.seed, *map(fingerprint, (*side.data, *side.also, *self.test.data))]
         facts += [fingerprint(dataset) for dataset in side.validation]
+        facts += [list(self.evidence)] if self.evidence else []
         if side.first:
             facts += [fingerprint(dataset) for dataset in side.first.data]
         name = f"{self.training}--{side.name}--on-{self.test.name}--{self.perturb.replace(':', '')}"

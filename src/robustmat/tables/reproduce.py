@@ -19,7 +19,7 @@ from robustmat.evaluation.evaluate import evaluate
 from robustmat.evaluation.predictions import write_predictions
 from robustmat.fitting.competition import fit_steps
 from robustmat.fitting.decision import decided
-from robustmat.fitting.references import UNFITTED, fit_thresholds, make_references
+from robustmat.fitting.references import CONSTANT, FITTED, UNFITTED, fit_thresholds, make_references
 from robustmat.matching.cached import CachedByContent, CachedMatcher
 from robustmat.matching.decision import Decision
 from robustmat.matching.matcher import Matcher
@@ -84,7 +84,7 @@ class Workspace:
     references: dict[tuple[str, int], list[Matcher]] = field(default_factory=dict)  # fitted once for each side and seed
     inputs: Inputs = field(default_factory=Inputs)
     priors: dict[bytes, Matcher] = field(default_factory=dict)  # box geometry, by the content of its examples
-    decisions: dict[tuple[str, str, int], list[Decision]] = field(default_factory=dict)  # of what no training fitted
+    decisions: dict[Any, list[Decision]] = field(default_factory=dict)  # of what no training fitted
 
     @cached_property
     def denoiser(self) -> Denoiser:
@@ -137,13 +137,16 @@ def reproduce(table: Table, rows: Sequence[Row], tests: Sequence[EvaluationSplit
             for row in rows:
                 if row.denoised:
                     digests[row.key] = digest([digests[row.training.key], workspace.denoiser.fingerprint])
-            plain = {row.key for row in rows}
-            digests = {key: value for key, value in digests.items() if key in plain}
+            asked = {row.key: tuple(sorted({one.evidence for one in rows if one.key == row.key})) for row in rows}
+            digests = {key: value for key, value in digests.items() if key in asked}
             if table.references:
-                digests[REFERENCES] = digest([REFERENCES, workspace.settings.most_frame_pairs])
+                digests[REFERENCES] = digest([REFERENCES, *CONSTANT, *FITTED, workspace.settings.most_frame_pairs])
             for one_one in (one for one in tests if one.side.name == side.name):
                 for perturb in table.conditions:
-                    cells = {key: Cell(key, one_one, perturb, seed, value) for key, value in digests.items()}
+                    cells = {
+                        key: Cell(key, one_one, perturb, seed, value, asked.get(key, ()))
+                        for key, value in digests.items()
+                    }
                     predict_missing(workspace, list(cells.values()))
                     for key, cell in cells.items():
                         found[key, test_name(one_one), perturb, seed] = cell.path(workspace.path)
@@ -221,7 +224,7 @@ def predict_missing(workspace: Workspace, cells: Sequence[Cell]) -> None:
 
 
 def method_rows(workspace: Workspace, cell: Cell) -> list[Matcher]:
-    """A method's matcher under every kind of evidence that it knows, trained or not, denoised or not."""
+    """A method's matcher under every kind of evidence that is asked for, trained or not, denoised or not."""
     key, side = cell.training.removesuffix(DENOISED), cell.test.side
     denoiser = workspace.denoiser if cell.training.endswith(DENOISED) else None
     untrained = key in method_names() and find_method(key).trainable is None
@@ -229,10 +232,11 @@ def method_rows(workspace: Workspace, cell: Cell) -> list[Matcher]:
         rows = untrained_rows(key, denoiser)
     else:
         rows = trained_rows(run_folder(workspace.path, key, side, cell.seed), workspace.priors, denoiser)
+    rows = [row for row in rows if row.name in cell.evidence]
     if key in UNFITTED or not (untrained or denoiser):
         return rows
     # Thresholds of what was not trained, or was trained without denoising, come from the same validation data.
-    fitted = cell.training, side.name, cell.seed
+    fitted = cell.training, side.name, cell.seed, cell.evidence
     if fitted not in workspace.decisions:
         sample = validation_sample(workspace, side, cell.seed)
         decided_rows = fit_thresholds(rows, sample, progress=workspace.progress)
@@ -290,7 +294,10 @@ def box_prior(checkpoint: Checkpoint, priors: dict[bytes, Matcher]) -> Matcher:
 
 
 def reference_rows(workspace: Workspace, side: TrainingSplit, seed: int) -> list[Matcher]:
-    """The reference rows with their thresholds from the side's validation data, as the trained methods have theirs."""
+    """The reference rows with their thresholds from the side's validation data, as the trained methods have theirs.
+
+    Keypoints of whole frames are not among them: they cost as much as all others, and have a table of their own.
+    """
     learned, _ = choose_validation((*side.data, *side.also), side.validation)
     examples, _ = workspace.inputs.geometry(learned, seed)
     rows = make_references(examples=examples, seed=seed).rows
@@ -299,7 +306,7 @@ def reference_rows(workspace: Workspace, side: TrainingSplit, seed: int) -> list
     geometry = next(row for row in fitted if row.name == "box-geometry")
     strong = [row for row in fitted if row.name in STEPPED_REFERENCES]
     stepped = [row for inner in strong for row in fit_steps(inner, STEPS, sample, prior=geometry)]
-    return [*(row for row in rows if row.name in UNFITTED), *fitted, *stepped]
+    return [*(row for row in rows if row.name in CONSTANT), *fitted, *stepped]
 
 
 def train_command(
