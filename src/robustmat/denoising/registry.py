@@ -13,28 +13,28 @@ DEFAULT_DENOISER = "sgn"
 TRAINABLE = ("sgn",)
 
 
-def _sgn() -> Denoiser:
+def _sgn(threads: int | None = None) -> Denoiser:
     from robustmat.denoising.runtime import SgnDenoiser
 
-    return SgnDenoiser(SHIPPED / "sgn")
+    return SgnDenoiser(SHIPPED / "sgn", threads=threads)
 
 
-def _nlm() -> Denoiser:
+def _nlm(threads: int | None = None) -> Denoiser:
     from robustmat.denoising.nlm import NonLocalMeans
 
     return NonLocalMeans()
 
 
-DENOISERS: dict[str, Callable[[], Denoiser]] = {DEFAULT_DENOISER: _sgn, "nlm": _nlm}
+DENOISERS: dict[str, Callable[[int | None], Denoiser]] = {DEFAULT_DENOISER: _sgn, "nlm": _nlm}
 
 
-def load_denoiser(denoiser: str | Path = DEFAULT_DENOISER) -> Denoiser:
+def load_denoiser(denoiser: str | Path = DEFAULT_DENOISER, threads: int | None = None) -> Denoiser:
     """A denoiser by its name in `DENOISERS`, or by the folder of a checkpoint or of its training run."""
     if str(denoiser) in DENOISERS:
-        return DENOISERS[str(denoiser)]()
+        return DENOISERS[str(denoiser)](threads)
     if Path(denoiser).exists():
         from robustmat.denoising.runtime import SgnDenoiser
 
-        return SgnDenoiser(find_denoiser(denoiser))
+        return SgnDenoiser(find_denoiser(denoiser), threads=threads)
     hint = nearest(str(denoiser), list(DENOISERS))
     raise ConfigError(f"unknown denoiser '{denoiser}' ({hint}), and no such folder")

@@ -20,9 +20,10 @@ class SgnDenoiser:
 
     Args:
         strip_pixels: images with more pixels are denoised strip by strip, to the same result.
+        threads: of onnxruntime; as many as there are cores, unless given. On a busy machine they wait for each other.
     """
 
-    def __init__(self, folder: Path | str, *, strip_pixels: int = STRIP_PIXELS) -> None:
+    def __init__(self, folder: Path | str, *, strip_pixels: int = STRIP_PIXELS, threads: int | None = None) -> None:
         self.folder, self.strip_pixels = Path(folder), strip_pixels
         header = read_header(self.folder)
         self.name, self.cell, self.reach = header.method, header.cell, header.reach
@@ -33,7 +34,7 @@ class SgnDenoiser:
         if header.onnx_sha256 != hashlib.sha256(content).hexdigest():
             raise WeightsError(f"{path} is broken or belongs to other weights: {ADVICE}")
         self.fingerprint = f"{self.name}-{header.weights_sha256[:12]}"
-        self._session = open_session(content, str(path))
+        self._session = open_session(content, str(path), threads)
 
     def denoise(self, image: Image) -> Image:
         if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8 or image.size == 0:

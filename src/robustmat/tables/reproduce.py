@@ -9,6 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from robustmat.checkpoints.load import from_checkpoint, untrained_matcher
 from robustmat.checkpoints.store import Checkpoint, load_checkpoint
 from robustmat.dataset.pairs import PairSample
@@ -88,7 +90,7 @@ class Workspace:
 
     @cached_property
     def denoiser(self) -> Denoiser:
-        return Remembering(load_denoiser(self.settings.denoiser), DENOISED_FRAMES)
+        return Remembering(load_denoiser(self.settings.denoiser, torch.get_num_threads()), DENOISED_FRAMES)
 
     def __post_init__(self) -> None:
         kept = {"budget": self.settings.budget, "steps": self.settings.steps}
