@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import robustmat
 from robustmat.detection.augment import halved
 from robustmat.detection.boxes import write_boxes, write_coco
 from robustmat.detection.calibration import best_limit, fit_confidence
@@ -30,7 +31,7 @@ from robustmat.landmarks.boxes import read_boxes
 from robustmat.methods.cross_correlation import CrossCorrelation
 from robustmat.simulation import build_town, drive_town
 from robustmat.sources.images import read_image
-from robustmat.types import CATEGORIES, Frame, InMemory, Landmark
+from robustmat.types import CATEGORIES, Frame, InMemory, Landmark, Match, MatchResult
 from small_world import drive, make_boards
 
 SIGN, LIGHT, POLE, WINDOW = range(4)
@@ -399,11 +400,50 @@ def test_confidences_come_in_order_within_a_category() -> None:
             assert first.confidence >= second.confidence
 
 
-def test_confidences_count_in_the_probability_of_a_match() -> None:
-    from robustmat.matching.matcher import both_exist
+def test_one_true_detection_is_enough_for_the_object_of_a_match() -> None:
+    from robustmat.matching.matcher import existence
 
     sure, unsure, given = (Landmark((0, 0, 9, 9), "pole", confidence=value) for value in (0.9, 0.4, None))
-    np.testing.assert_allclose(both_exist([sure, given], [unsure, given]), [[0.6, 0.9**0.5], [0.4**0.5, 1.0]])
+    expected = [[1 - 0.1 * 0.6, 1.0], [1 - 0.6 * 0.6, 1.0]]
+    np.testing.assert_allclose(existence([sure, unsure], [unsure, given]), expected)
+
+
+def test_doubtful_candidates_are_matched_but_not_returned_by_detect() -> None:
+    marks = [Landmark((k, 0, k + 9, 9), "pole", confidence=value) for k, value in enumerate((0.9, 0.3, 0.1))]
+
+    class Telling:
+        name = "telling"
+
+        def candidates(self, frame: Frame) -> tuple[Landmark, ...]:
+            return tuple(marks)
+
+        def is_sure(self, landmark: Landmark) -> bool:
+            return (landmark.confidence or 0) > 0.5
+
+        def detect(self, frame: Frame) -> tuple[Landmark, ...]:
+            return tuple(filter(self.is_sure, self.candidates(frame)))
+
+    class Plain:
+        name = "plain"
+
+        def detect(self, frame: Frame) -> tuple[Landmark, ...]:
+            return (marks[2],)
+
+    image = np.zeros((20, 40, 3), np.uint8)
+    assert robustmat.read_frame(image, detector=Telling()).landmarks == tuple(marks[:2])
+    assert robustmat.read_frame(image, detector=Plain()).landmarks == (marks[2],)  # what it returns is kept
+
+
+def test_a_doubtful_detection_counts_once_a_match_confirms_it() -> None:
+    likely, doubtful = (Landmark((5, 5, 20, 30), "pole", confidence=value) for value in (0.5, 0.49))
+    scores = np.ones((3, 2))
+    result = MatchResult(
+        (doubtful, likely, doubtful), (likely, doubtful), (Match(0, 0, 1.0, 0.9),), scores, scores, 0.5
+    )
+    assert result.left_alone == ((1,), ())
+    assert set(result.unmatched_a) == {1, 2}  # the JSON's indices leave nothing out
+    assert set(result.unmatched_b) == {1}
+    assert "1 + 0 landmarks unmatched" in repr(result)
 
 
 def random_detections(weights: tuple[float, ...], count: int = 3000) -> list[Judged]:

@@ -146,11 +146,8 @@ def _draw_lines(
     thin = max(1, round(1.3 * sheet.unit * SMOOTH))
     halo, dash = round(2 * sheet.unit * SMOOTH), 8 * sheet.unit * SMOOTH
     crowd = 1.0 if len(result.matches) <= FEW else 0.75
-    for side, unmatched, landmarks in (
-        (0, result.unmatched_a, result.landmarks_a),
-        (1, result.unmatched_b, result.landmarks_b),
-    ):
-        for index in unmatched:
+    for side, landmarks in enumerate((result.landmarks_a, result.landmarks_b)):
+        for index in result.left_alone[side]:
             box = _enlarged(sheet.placed(landmarks[index].box, side), sheet.unit)
             draw.rectangle(_grown(box, thin), outline=(*BACKGROUND, 90), width=3 * thin)
             draw.rectangle(box, outline=(*FAINT, 200), width=thin)
@@ -313,7 +310,8 @@ def _draw_caption(sheet: _Sheet, result: MatchResult, correct: Sequence[bool | N
         parts = [f"{right} correct, {wrong} wrong" + (f", {unknown} not known" if unknown else "")]
     if missed:
         parts.append(f"{missed} missed (white, dotted)")
-    parts.append(f"{len(result.unmatched_a)} + {len(result.unmatched_b)} landmarks unmatched (grey)")
+    first, second = result.left_alone
+    parts.append(f"{len(first)} + {len(second)} landmarks unmatched (grey)")
     if any(match.probability < DOUBTFUL for match in result.matches):
         parts.append(f"dashed: probability below {DOUBTFUL}")
     draw = ImageDraw.Draw(sheet.canvas)

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 from robustmat.checkpoints.load import load
 from robustmat.denoising.frames import Remembering, denoise_frame
 from robustmat.denoising.registry import load_denoiser
-from robustmat.detection.protocol import LandmarkDetector
+from robustmat.detection.protocol import LandmarkDetector, detect_for_matching
 from robustmat.detection.registry import DEFAULT_DETECTOR, load_detector
 from robustmat.geometry.relative_pose import MotionPrior
 from robustmat.landmarks import reading, sequences
@@ -111,8 +111,8 @@ def _loaded(detector: str | Path) -> LandmarkDetector:
 def _detect(detector: Detector, clean: Callable[[Frame], Frame]) -> Detect | None:
     if detector is None:
         return None
-    detect = (_loaded(detector) if isinstance(detector, str | Path) else detector).detect
-    return lambda frame: detect(clean(frame))
+    loaded = _loaded(detector) if isinstance(detector, str | Path) else detector
+    return lambda frame: detect_for_matching(loaded, clean(frame))
 
 
 @lru_cache(maxsize=2)

@@ -35,7 +35,8 @@ class Section:
 
 def summarize(result: MatchResult, correct: Sequence[bool | None] | None = None) -> str:
     """The result in one sentence: `13 correct matches, 1 wrong; 12 + 12 landmarks left unmatched`."""
-    unmatched = f"{len(result.unmatched_a)} + {len(result.unmatched_b)} landmarks left unmatched"
+    first, second = result.left_alone
+    unmatched = f"{len(first)} + {len(second)} landmarks left unmatched"
     if correct is None:
         return f"{plural(len(result.matches), 'match', 'matches')}; {unmatched}"
     count = Counter(correct)
@@ -69,8 +70,8 @@ def write_match_report(
         judged=correct is not None,
         rows=_rows(result, correct),
         unmatched=[
-            ("A", _named(result.landmarks_a, result.unmatched_a)),
-            ("B", _named(result.landmarks_b, result.unmatched_b)),
+            ("A", _named(result.landmarks_a, result.left_alone[0])),
+            ("B", _named(result.landmarks_b, result.left_alone[1])),
         ],
         sections=sections,
     )

@@ -38,6 +38,11 @@ class Landmark:
     position: tuple[float, float, float] | None = None
     confidence: float | None = None
 
+    @property
+    def is_likely(self) -> bool:
+        """Whether it is there rather than not, as far as its own frame tells."""
+        return self.confidence is None or self.confidence >= 0.5
+
 
 @dataclass(frozen=True)
 class Camera:
@@ -181,6 +186,17 @@ class MatchResult:
         return tuple(j for j in range(len(self.landmarks_b)) if j not in taken)
 
     @property
+    def left_alone(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Of either frame, the unmatched landmarks that are likely there: what people are shown.
+
+        The others are detections that were doubtful and that no match confirmed.
+        """
+        return (
+            tuple(i for i in self.unmatched_a if self.landmarks_a[i].is_likely),
+            tuple(j for j in self.unmatched_b if self.landmarks_b[j].is_likely),
+        )
+
+    @property
     def correct(self) -> tuple[bool | None, ...]:
         """For each match whether its landmarks have one identity; None where an identity is not known.
 
@@ -192,7 +208,7 @@ class MatchResult:
     def __repr__(self) -> str:
         kinds = Counter(self.landmarks_a[match.a].category.replace("_", " ") for match in self.matches)
         by_kind = ", ".join(plural(count, kind) for kind, count in kinds.most_common())
-        alone = f"{len(self.unmatched_a)} + {len(self.unmatched_b)} landmarks unmatched"
+        alone = " + ".join(str(len(side)) for side in self.left_alone) + " landmarks unmatched"
         made_by = f"; by {self.checkpoint}" if self.checkpoint else ""
         matches = plural(len(self.matches), "match", "matches")
         return f"MatchResult({matches}{': ' if by_kind else ''}{by_kind}; {alone}{made_by})"

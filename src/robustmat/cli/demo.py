@@ -72,7 +72,8 @@ def demo(
     console.print(summarize(result, result.correct), highlight=False)
     counts = f"{len(frame_a.landmarks)} landmarks in A, {len(frame_b.landmarks)} in B"
     console.print(f"({counts}, {len(shared)} of them in both frames)", highlight=False)
-    finding = f"{len(detected.landmarks_a)} landmarks found in A, {len(detected.landmarks_b)} in B"
+    likely = [sum(mark.is_likely for mark in marks) for marks in (detected.landmarks_a, detected.landmarks_b)]
+    finding = f"{likely[0]} landmarks found in A, {likely[1]} in B"
     without = f"Without boxes, by '{detector.name}': {finding}; {summarize(detected, detected.correct)}"
     console.print(f"\n{without}", highlight=False)
     picture = result.draw(out / "matches.png", result.correct)
@@ -153,9 +154,10 @@ def _find(frame: "Frame", detector: "LandmarkDetector") -> "Frame":
     """The frame with detected landmarks; those that show a given one have its identity."""
     from dataclasses import replace
 
+    from robustmat.detection.protocol import detect_for_matching
     from robustmat.evaluation.detected import link
 
-    found = detector.detect(frame)
+    found = detect_for_matching(detector, frame)
     links = link(found, frame.landmarks)
     known = {i: frame.landmarks[j].identity for i, j in links.items()}
     return replace(frame, landmarks=tuple(replace(mark, identity=known.get(i)) for i, mark in enumerate(found)))

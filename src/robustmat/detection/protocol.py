@@ -25,3 +25,20 @@ class TellsCandidates(Protocol):
     def candidates(self, frame: Frame) -> tuple[Landmark, ...]: ...
 
     def is_sure(self, landmark: Landmark) -> bool: ...
+
+
+LEAST_CONFIDENCE = 0.2  # what is less sure needs a partner surer than 0.37 for a match that is likelier than not
+
+
+def detect_for_matching(detector: LandmarkDetector, frame: Frame) -> tuple[Landmark, ...]:
+    """What is worth matching: what `detect` returns and, of a detector that tells them, doubtful candidates, too.
+
+    A doubtful landmark that agrees with one in another frame is likely there; see `matching.matcher.existence`.
+    """
+    if not isinstance(detector, TellsCandidates):
+        return detector.detect(frame)
+    return tuple(
+        mark
+        for mark in detector.candidates(frame)
+        if detector.is_sure(mark) or (mark.confidence or 0.0) >= LEAST_CONFIDENCE
+    )

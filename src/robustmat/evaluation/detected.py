@@ -14,7 +14,7 @@ from robustmat.dataset.pairs import draw_frame_pairs
 from robustmat.dataset.store import LandmarkDataset
 from robustmat.dataset.truth import FrameTruth, label_candidates, read_truth
 from robustmat.detection.evaluate import LEAST_OVERLAP, box_overlaps
-from robustmat.detection.protocol import LandmarkDetector
+from robustmat.detection.protocol import LandmarkDetector, detect_for_matching
 from robustmat.evaluation.scoring import hide_truth
 from robustmat.matching.matcher import Matcher
 from robustmat.progress import Progress, silent
@@ -67,7 +67,7 @@ def evaluate_detected(
     given, found, links = {}, {}, {}
     for index in progress(sorted({index for pair in pairs for index in pair}), "detecting"):
         frame = hide_truth(truth.frame(index), truth.frame(index).load_image)
-        detected = replace(frame, landmarks=detector.detect(frame))
+        detected = replace(frame, landmarks=detect_for_matching(detector, frame))
         given[index], found[index] = matcher.embed(frame), matcher.embed(detected)
         links[index] = link(detected.landmarks, frame.landmarks)
     total = Counts()

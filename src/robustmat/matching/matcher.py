@@ -99,7 +99,7 @@ def match_frames(
     for embedded in (first, second):
         refuse_foreign(embedded, matcher)
     score = matcher.score(first, second)
-    probability = matcher.decision.probability(score) * both_exist(first.landmarks, second.landmarks)
+    probability = matcher.decision.probability(score) * existence(first.landmarks, second.landmarks)
     if threshold is None and min_probability is None:
         min_probability = matcher.min_probability
     least = threshold
@@ -128,13 +128,14 @@ def match_frames(
     )
 
 
-def both_exist(a: Sequence[Landmark], b: Sequence[Landmark]) -> Array:
-    """How likely two landmarks are there at all, by their detector: [A, B]; 1 where nobody detected them.
+def existence(a: Sequence[Landmark], b: Sequence[Landmark]) -> Array:
+    """How likely the object of a match is a landmark at all, by its detections: [A, B]; 1 where somebody drew it.
 
-    Two sightings of one object are not independent, so that it is the geometric mean of the two, not their product.
+    Both landmarks of a right match show one object, so that one true detection is enough: only if both are false is
+    there no landmark.
     """
-    first, second = ([1.0 if mark.confidence is None else mark.confidence for mark in marks] for marks in (a, b))
-    return np.asarray(np.sqrt(np.outer(first, second)))
+    doubts = ([0.0 if mark.confidence is None else 1.0 - mark.confidence for mark in marks] for marks in (a, b))
+    return np.asarray(1.0 - np.outer(*doubts))
 
 
 def refuse_foreign(embedded: EmbeddedFrame, matcher: Matcher) -> None:

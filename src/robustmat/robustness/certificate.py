@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from robustmat.errors import ConfigError
 from robustmat.features.patches import PatchConfig, crop_window, resized_shape, resizing
 from robustmat.matching.decision import Decision
-from robustmat.matching.matcher import Matcher, both_exist, same_category
+from robustmat.matching.matcher import Matcher, existence, same_category
 from robustmat.matching.network import NetworkMatcher
 from robustmat.models.certified import CertifiedNetwork
 from robustmat.types import Box, MatchResult
@@ -73,7 +73,7 @@ def certified_network(matcher: Matcher) -> CertifiedNetwork:
 def certify(matcher: Matcher, result: MatchResult) -> tuple[Certificate, ...]:
     """A certificate for each match of a result that this matcher made."""
     network = certified_network(matcher)
-    exists = both_exist(result.landmarks_a, result.landmarks_b)
+    exists = existence(result.landmarks_a, result.landmarks_b)
     allowed = np.ones(result.score.shape, np.bool_)
     if matcher.same_category:
         allowed = same_category(result.landmarks_a, result.landmarks_b)

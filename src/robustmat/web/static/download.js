@@ -3,7 +3,7 @@
 import { fixed, make } from "./dom.js";
 import { imageOf } from "./frame.js";
 import { ends } from "./lines.js";
-import { DOUBTFUL, SIDES, color, opacity, shownMatches, state } from "./state.js";
+import { DOUBTFUL, SIDES, color, leftAlone, opacity, shownMatches, state } from "./state.js";
 
 function save(name, blob) {
   const link = make("a", { href: URL.createObjectURL(blob), download: name });
@@ -43,7 +43,7 @@ export async function savePicture() {
   const matches = shownMatches();
   for (const side of SIDES) {
     context.strokeStyle = "#ffffffa0";
-    for (const index of left(side, matches)) outline(context, placed(side, state.frames[side].landmarks[index].box));
+    for (const index of leftAlone(side)) outline(context, placed(side, state.frames[side].landmarks[index].box));
   }
   context.lineWidth = 2.5;
   for (const match of [...matches].reverse()) {

@@ -2,7 +2,7 @@
 
 import { ask, form } from "./api.js";
 import { complain, draw, find, fixed, make, say } from "./dom.js";
-import { SIDES, DOUBTFUL, announce, change, color, listen, shownMatches, state, title } from "./state.js";
+import { SIDES, DOUBTFUL, announce, change, color, isLikely, listen, shownMatches, state, title } from "./state.js";
 
 const views = {};
 const SMALLEST = 4; // pixels
@@ -65,7 +65,8 @@ async function detect(side) {
     // Boxes that were opened or drawn meanwhile are what the user wants.
     if (state.frames[side] !== frame || frame.landmarks !== before || before.length !== count) return;
     setLandmarks(side, found.landmarks);
-    say(`${found.landmarks.length} landmarks found in frame ${side.toUpperCase()}`);
+    const likely = found.landmarks.filter(isLikely).length, doubtful = found.landmarks.length - likely;
+    say(`${likely} landmarks found in frame ${side.toUpperCase()}${doubtful ? `, ${doubtful} doubtful ones` : ""}`);
   } catch (problem) {
     complain(problem);
   }
@@ -196,6 +197,7 @@ class FrameView {
     group.classList.toggle("matched", Boolean(match));
     group.classList.toggle("doubtful", Boolean(match) && match.probability < DOUBTFUL);
     group.classList.toggle("chosen", isChosen);
+    group.classList.toggle("unsure", !match && !isLikely(mark));
     const box = draw("rect", { ...shape, class: "box", rx: 1.5 * unit });
     if (match && !isChosen) box.style.stroke = color(match.probability);
     group.append(draw("rect", { ...shape, class: "shade" }), box);

@@ -2,7 +2,7 @@
 
 import { find, fixed, make, patch } from "./dom.js";
 import { imageOf } from "./frame.js";
-import { allMatches, change, color, key, listen, shownMatches, state, title } from "./state.js";
+import { allMatches, change, color, key, leftAlone, listen, shownMatches, state, title } from "./state.js";
 
 export function makeResults(openWhy) {
   listen(["result", "least", "evidence"], () => { showPatches(openWhy); showTable(openWhy); showSummary(); });
@@ -58,9 +58,8 @@ function showTable(openWhy) {
 }
 
 function showSummary() {
-  const { a, b } = state.frames;
   const shown = shownMatches().length, all = allMatches().length;
-  find("summary").textContent = state.result ? `${shown} of ${all} candidates shown. ${a.landmarks.length - shown} + ${b.landmarks.length - shown} landmarks unmatched.` : "";
+  find("summary").textContent = state.result ? `${shown} of ${all} candidates shown. ${leftAlone("a").length} + ${leftAlone("b").length} landmarks unmatched.` : "";
   const told = state.result?.by_evidence;
   const words = find("brings");
   words.textContent = "";

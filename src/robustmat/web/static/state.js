@@ -49,6 +49,16 @@ export function allMatches() {
 
 export const shownMatches = () => allMatches().filter((match) => match.probability >= state.least);
 
+// A doubtful detection counts once a match confirms it; what somebody drew has no confidence.
+export const isLikely = (mark) => (mark.confidence ?? 1) >= 0.5;
+
+// The likely landmarks of a frame that have no match, by their indices.
+export function leftAlone(side) {
+  const taken = new Set(shownMatches().map((match) => match[side]));
+  const { landmarks } = state.frames[side];
+  return [...landmarks.keys()].filter((index) => isLikely(landmarks[index]) && !taken.has(index));
+}
+
 export function perturbation() {
   const wanted = [];
   if (state.weather) wanted.push(`${state.weather}:${state.strength}`);
