@@ -194,6 +194,19 @@ def test_uploads_are_matched_after_their_boxes(visitor: Visitors, tmp_path: Path
     assert len(answer["a"]["landmarks"]) == len(json.loads((SAMPLES / "winter-a.json").read_text())["landmarks"])
 
 
+def test_doubtful_detections_without_a_match_are_faint_and_not_counted(visitor: Visitors, tmp_path: Path) -> None:
+    page = visitor.matched()
+    boxes = json.loads((SAMPLES / "evening-a.json").read_text())
+    given = len(boxes["landmarks"])
+    boxes["landmarks"].append({"box": [2, 2, 30, 40], "category": "traffic_light", "confidence": 0.21})
+    (tmp_path / "boxes.json").write_text(json.dumps(boxes))
+    changed(page, lambda: page.locator(".boxes >> nth=0").set_input_files(tmp_path / "boxes.json"))
+    assert page.locator(".frame >> nth=0").locator("g.unsure").count() == 1
+    alone = re.search(r"(\d+) \+ \d+ landmarks unmatched", page.inner_text("#summary"))
+    assert alone is not None
+    assert int(alone[1]) == given - len(rows(page))
+
+
 def test_an_image_can_be_dropped(visitor: Visitors) -> None:
     page = visitor.matched()
     data = (SAMPLES / "dusk-a.jpg").read_bytes()

@@ -100,9 +100,9 @@ class Workspace:
         """The run's configuration; how many steps a budget is worth is measured once and then kept.
 
         Fine-tuning a shipped checkpoint keeps its own steps: it goes on from a training that no budget paid for. So
-        does what takes no step.
+        does a row that says how many it takes.
         """
-        if training.start or training.changes.get("steps") == 0:
+        if training.start or "steps" in training.changes:
             return load_config(training, seed, None)
         steps, budget = self.settings.steps, side.budget or self.settings.budget
         if budget is not None:
