@@ -14,31 +14,28 @@ CONTEXT = "-context"  # a method that is shown what `street` is shown: the crop 
 WIDER = {"model": {"patch": {"context": 3.0}}}
 # What the paper has: no hand-crafted descriptors beside what is learned, and the crop alone, as all rivals see it.
 LEARNED = {"vertex": {"orientations": 0, "colours": False}, "patch": {"context": None}}
-# Trainings that are more than a method's name: their configuration, changes to it, and the checkpoint they start from.
 ONE_STEP = {"solver": {"name": "rk4", "steps": 1}}
 NO_STEP = {"steps": 0, "views": 1}  # nothing is learned: one view of each frame is enough to start from
 UNTRAINED = {"warm_start": True, **NO_STEP}
 PAPERS = {"variant": "ode", "model": LEARNED}
+# The paper's sizes by the recipe of the small rows; dopri5 would take several times as long as one step of rk4.
+PAPER_SIZE = {
+    "preset": "paper",
+    "model": {"vertex": ONE_STEP, "graph": ONE_STEP},
+    "learns_from_towns": True,
+    "frame_pairs_per_step": 1,
+    "views": 4,
+}
+# Trainings that are more than a method's name: their configuration, changes to it, and the checkpoint they start from.
 NAMED: dict[str, dict[str, Any]] = {
     "robustmat": {"config": "street", "changes": PAPERS},
     # What training starts from: principal components and a distance, no step taken.
     "robustmat-untrained": {"config": "street", "changes": {**PAPERS, **UNTRAINED}},
     "robustmat-gcn": {"config": "street", "changes": {"model": LEARNED, "variant": "gcn"}},
     "robustmat-plain": {"config": "street", "changes": merged(PAPERS, {"model": {"vertex": {"field": "plain"}}})},
-    # The paper's sizes by the recipe of the small rows, both flows in one step of a fixed solver (dopri5 takes several
-    # times as long). An hour of a core, whatever the budget: in half a minute it would take four steps.
-    "robustmat-paper": {
-        "config": "street",
-        "changes": {
-            "preset": "paper",
-            "model": {"vertex": ONE_STEP, "graph": ONE_STEP},
-            "learns_from_towns": True,
-            "frame_pairs_per_step": 1,
-            "views": 4,
-            "steps": 500,
-            "validate_every": 500,
-        },
-    },
+    # An hour of a core, whatever the budget: in half a minute it would take four steps.
+    "robustmat-paper": {"config": "street", "changes": {**PAPER_SIZE, "steps": 500, "validate_every": 500}},
+    "robustmat-paper-untrained": {"config": "street", "changes": {**PAPER_SIZE, **UNTRAINED}},
     "robustmat-handcrafted": {"config": "street"},  # beside hand-crafted descriptors, as `street` has them
     "street": {"config": "street-real", "start": "street"},  # the shipped checkpoint, fine-tuned
     "street-shipped": {"config": "street-real", "start": "street", "changes": NO_STEP},  # trained elsewhere

@@ -13,6 +13,7 @@ LABELS = {
     "robustmat-untrained": "RobustMat, its start without training",
     "robustmat-plain": "RobustMat, plain ODE",
     "robustmat-paper": "RobustMat at the paper's sizes",
+    "robustmat-paper-untrained": "the paper's sizes, without training",
     "robustmat-handcrafted": "RobustMat + hand-crafted descriptors",
     "street": "street, fine-tuned",
     "street-shipped": "street, as shipped",
