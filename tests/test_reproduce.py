@@ -413,7 +413,7 @@ def test_a_row_for_the_start_takes_no_step_whatever_the_budget(streets: list[Lan
             config = workspace.config(row.training, side, 0)
             assert config.steps == 0
             assert config.warm_start
-        assert workspace.config(make_row("robustmat-paper").training, side, 0).steps == 500  # its own, too
+        assert workspace.config(make_row("robustmat-paper").training, side, 0).steps == 300  # its own, too
 
 
 def test_the_papers_sizes_stand_beside_the_small_network() -> None:

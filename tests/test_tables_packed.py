@@ -18,7 +18,8 @@ from robustmat.tables.make import write_again
 from robustmat.tables.packed import THRESHOLD, Entry, Judged, PackedTable, levels, read_packed, write_packed
 from robustmat.tables.values import COLUMNS, compare_entries
 
-RESULTS = Path(__file__).parent.parent / "results"
+ROOT = Path(__file__).parent.parent
+RESULTS, PREDICTIONS = ROOT / "results", ROOT / "predictions"
 CONDITIONS = ("clean", "paper:19", "paper:16", "paper:13")
 
 
@@ -148,7 +149,11 @@ def test_what_a_file_does_not_hold_is_said(
         assert expected in " ".join(capsys.readouterr().err.split())
 
 
-@pytest.mark.parametrize("file", sorted(RESULTS.glob("*.npz")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("file", sorted(PREDICTIONS.glob("*.npz")), ids=lambda path: path.stem)
 def test_committed_tables_are_what_their_predictions_give(file: Path, tmp_path: Path) -> None:
     written = write_again(file, tmp_path, file.stem)
-    assert written.csv.read_bytes() == file.with_suffix(".csv").read_bytes()
+    assert written.csv.read_bytes() == (RESULTS / f"{file.stem}.csv").read_bytes()
+
+
+def test_committed_predictions_take_a_few_megabytes() -> None:
+    assert sum(path.stat().st_size for path in PREDICTIONS.iterdir()) < 6_000_000

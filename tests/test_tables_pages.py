@@ -131,7 +131,7 @@ def test_names_are_short_where_that_tells_tests_apart() -> None:
 def test_every_committed_result_belongs_to_a_page_with_its_command_and_all_are_small() -> None:
     files = [path for path in RESULTS.rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in files) < 2_000_000
-    assert {path.suffix for path in files} <= {".md", ".csv", ".jsonl", ".npz", ".png"}
+    assert {path.suffix for path in files} <= {".md", ".csv", ".jsonl", ".png"}
     pages = {path.stem: path.read_text() for path in files if path.suffix == ".md"}
     for path in files:
         assert any(path.stem == page or path.stem.startswith(f"{page}-") for page in pages), path.name

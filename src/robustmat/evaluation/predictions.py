@@ -8,6 +8,7 @@ import json
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
+from zipfile import ZIP_LZMA, ZipFile, ZipInfo
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,8 +118,14 @@ def write_predictions(path: Path | str, predictions: Predictions) -> None:
 
 
 def write_arrays(path: Path | str, head: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-    with replacing(path) as temporary, temporary.open("wb") as file:  # a file keeps numpy from adding .npz
-        np.savez_compressed(file, head=np.array(json.dumps(head, sort_keys=True)), **arrays)  # type: ignore[arg-type]
+    """A file for `np.load`, compressed by LZMA: a quarter smaller than by `np.savez_compressed`."""
+    named = {"head": np.array(json.dumps(head, sort_keys=True)), **arrays}
+    with replacing(path) as temporary, ZipFile(temporary, "w") as archive:
+        for name, array in named.items():
+            entry = ZipInfo(f"{name}.npy")
+            entry.compress_type = ZIP_LZMA
+            with archive.open(entry, "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, np.asarray(array), allow_pickle=False)
 
 
 def read_predictions(path: Path | str) -> Predictions:

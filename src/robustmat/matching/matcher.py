@@ -134,8 +134,8 @@ def existence(a: Sequence[Landmark], b: Sequence[Landmark]) -> Array:
     Both landmarks of a right match show one object, so that one true detection is enough: only if both are false is
     there no landmark.
     """
-    doubts = ([0.0 if mark.confidence is None else 1.0 - mark.confidence for mark in marks] for marks in (a, b))
-    return np.asarray(1.0 - np.outer(*doubts))
+    first, second = ([0.0 if mark.confidence is None else 1.0 - mark.confidence for mark in marks] for marks in (a, b))
+    return np.asarray(1.0 - np.outer(first, second))
 
 
 def refuse_foreign(embedded: EmbeddedFrame, matcher: Matcher) -> None:

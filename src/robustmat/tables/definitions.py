@@ -34,7 +34,7 @@ NAMED: dict[str, dict[str, Any]] = {
     "robustmat-gcn": {"config": "street", "changes": {"model": LEARNED, "variant": "gcn"}},
     "robustmat-plain": {"config": "street", "changes": merged(PAPERS, {"model": {"vertex": {"field": "plain"}}})},
     # An hour of a core, whatever the budget: in half a minute it would take four steps.
-    "robustmat-paper": {"config": "street", "changes": {**PAPER_SIZE, "steps": 500, "validate_every": 500}},
+    "robustmat-paper": {"config": "street", "changes": {**PAPER_SIZE, "steps": 300, "validate_every": 300}},
     "robustmat-paper-untrained": {"config": "street", "changes": {**PAPER_SIZE, **UNTRAINED}},
     "robustmat-handcrafted": {"config": "street"},  # beside hand-crafted descriptors, as `street` has them
     "street": {"config": "street-real", "start": "street"},  # the shipped checkpoint, fine-tuned

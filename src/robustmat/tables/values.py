@@ -1,6 +1,6 @@
 """The numbers of a table, from predictions alone: mean and spread over seeds, and who is clearly ahead of whom."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -43,7 +43,7 @@ class Section:
     condition: str
     negatives: str
     lines: tuple[Line, ...]
-    differences: dict[str, tuple[str, Difference]]  # row -> its best rival, and how far it is above it
+    differences: Mapping[str, tuple[str, Difference]]  # row -> its best rival, and how far it is above it
     entries: Mapping[str, Sequence[Entry]] = field(default_factory=dict)  # what the lines were computed from
     mean_of: tuple[str, ...] = ()  # the tests, where this is their mean
 
@@ -55,7 +55,7 @@ def make_section(
     labels = list(dict.fromkeys(entry.label for entry in entries))
     groups = {label: [entry for entry in entries if entry.label == label] for label in labels}
     lines = tuple(_line(label, group, negatives, label in references) for label, group in groups.items())
-    return Section(test, condition, negatives, lines, _differences(lines, [groups], negatives), groups)
+    return Section(test, condition, negatives, lines, Leads(lines, [groups], negatives), groups)
 
 
 def mean_section(sections: Sequence[Section]) -> Section:
@@ -70,20 +70,36 @@ def mean_section(sections: Sequence[Section]) -> Section:
         lines.append(Line(line.label, values, line.is_reference))
     tests = tuple(section.test for section in sections)
     groups = [section.entries for section in sections if section.entries]
-    differences = _differences(lines, groups, first.negatives) if groups else {}
-    return Section("mean", first.condition, first.negatives, tuple(lines), differences, mean_of=tests)
+    leads = Leads(lines, groups, first.negatives) if groups else {}
+    return Section("mean", first.condition, first.negatives, tuple(lines), leads, mean_of=tests)
 
 
-def _differences(
-    lines: Sequence[Line], groups: Sequence[Mapping[str, Sequence[Entry]]], negatives: str
-) -> dict[str, tuple[str, Difference]]:
-    """Every row against its best rival, over the tests whose entries `groups` are."""
-    rivals = {line.label: _best_rival(line, lines) for line in lines}
-    return {
-        label: (rival, compare_entries([(entries[label], entries[rival]) for entries in groups], negatives))
-        for label, rival in rivals.items()
-        if rival is not None
-    }
+class Leads(Mapping[str, tuple[str, Difference]]):
+    """Every row against its best rival, over the tests whose entries `groups` are.
+
+    Each is computed when it is asked for: a page shows few of them, and each is a bootstrap.
+    """
+
+    def __init__(
+        self, lines: Sequence[Line], groups: Sequence[Mapping[str, Sequence[Entry]]], negatives: str
+    ) -> None:
+        rivals = {line.label: _best_rival(line, lines) for line in lines}
+        self.rivals = {label: rival for label, rival in rivals.items() if rival is not None}
+        self.groups, self.negatives = groups, negatives
+        self.known: dict[str, Difference] = {}
+
+    def __getitem__(self, label: str) -> tuple[str, Difference]:
+        rival = self.rivals[label]
+        if label not in self.known:
+            pairs = [(entries[label], entries[rival]) for entries in self.groups]
+            self.known[label] = compare_entries(pairs, self.negatives)
+        return rival, self.known[label]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.rivals)
+
+    def __len__(self) -> int:
+        return len(self.rivals)
 
 
 def compare_entries(tests: Sequence[tuple[Sequence[Entry], Sequence[Entry]]], negatives: str) -> Difference:
