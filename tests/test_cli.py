@@ -14,9 +14,10 @@ import pytest
 
 import scene
 from models_for_tests import untrained
-from robustmat.checkpoints.store import Provenance, save_checkpoint
+from robustmat.checkpoints.store import Provenance, save_checkpoint, shipped_checkpoints
 from robustmat.cli import main
 from robustmat.matching.decision import Decision
+from robustmat.methods import method_names
 
 VERBS = ["demo", "match", "simulate", "prepare", "inspect", "perturb", "train", "evaluate", "models"]
 
@@ -44,6 +45,14 @@ def run(*arguments: object, check: bool = True) -> Done:
 def run_apart(*arguments: object) -> Done:
     """The command in a process of its own."""
     command = [sys.executable, "-m", "robustmat", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+def run_without(packages: tuple[str, ...], *arguments: object) -> Done:
+    """The command in a process of its own, where some packages are not installed."""
+    code = f"import sys; sys.modules.update(dict.fromkeys({packages})); from robustmat.cli import main; main()"
+    command = [sys.executable, "-c", code, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return Done(done.returncode, done.stdout, done.stderr)
 
@@ -161,6 +170,17 @@ def test_perturb_writes_another_image_of_the_same_size(files: Path, tmp_path: Pa
 def test_models_prints_the_papers_shapes() -> None:
     shown = run("models", "paper").stdout
     assert "128 x 64 x 64" in shown
+
+
+def test_models_names_what_can_be_loaded_where_there_is_no_torch() -> None:
+    told = run_without(("torch",), "models")
+    assert told.returncode == 0, told.stderr
+    shown = " ".join(told.stdout.replace("-\n", "-").split())
+    assert all(name in shown for name in (*shipped_checkpoints(), *method_names()))
+    assert "(robustmat models paper) needs torch: pip install 'robustmat[torch]'" in shown
+    refused = run_without(("torch",), "models", "paper")
+    expected = "robustmat: robustmat models paper needs torch: pip install 'robustmat[torch]'\n"
+    assert refused == Done(2, "", expected)
 
 
 @pytest.mark.parametrize(
