@@ -2,6 +2,8 @@
 
 import io
 import json
+import shlex
+import shutil
 import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
@@ -135,6 +137,22 @@ def test_prepare_inspect_evaluate_and_match_by_mask_in_a_row(files: Path, tmp_pa
     drive = files / "kitti" / scene.DATE / f"{scene.DATE}_drive_{scene.DRIVE}_sync"
     image, mask = (sorted((drive / it / "data").iterdir())[3] for it in ("image_02", "semantics_02"))
     run("match", image, image, "--masks-a", mask, "--masks-b", mask, "--checkpoint", files / "model")
+
+
+def test_what_prepare_says_can_be_matched_can_be_matched(files: Path, tmp_path: Path) -> None:
+    for kind, suffix in (("images", ".png"), ("boxes", ".json")):
+        (tmp_path / "my drive" / kind).mkdir(parents=True)
+        for name in "ab":
+            shutil.copy(files / f"{name}{suffix}", tmp_path / "my drive" / kind)
+    for options in ((), ("--copy-images",)):
+        data = tmp_path / f"data{len(options)}"
+        told = run("prepare", "folder", tmp_path / "my drive", "--out", data, *options).stdout
+        assert ": 2 frames, 7 landmarks, 0 identities" in told
+        _, command = told.splitlines()[-1].split("robustmat ")
+        run(*shlex.split(command), "--checkpoint", files / "model")
+    refused = run("match", tmp_path / "data0", check=False)
+    assert refused.returncode == 2
+    assert shlex.split(refused.stderr)[-2:] == ["match", str(tmp_path / "my drive")]
 
 
 def test_train_makes_a_checkpoint_refuses_to_start_over_and_resumes(files: Path, tmp_path: Path) -> None:

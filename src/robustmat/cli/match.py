@@ -92,7 +92,13 @@ def match(
     ] = None,
     min_probability: Annotated[
         float | None,
-        typer.Option(min=0.0, max=1.0, rich_help_panel=DECISION, help="Leave out matches below this probability."),
+        typer.Option(
+            min=0.0,
+            max=1.0,
+            rich_help_panel=DECISION,
+            help="Leave out matches below this probability. By default 0.5 where all evidence is combined, as "
+            "`street` does; else the checkpoint's threshold on the score decides.",
+        ),
     ] = None,
     precision: Annotated[
         float | None,
@@ -265,6 +271,12 @@ def _refuse_misplaced(a: Path, b: Path | None, for_two: dict[str, Any], for_a_dr
     misplaced = [name for name, value in (for_two if b is None else for_a_drive).items() if value is not None]
     if not misplaced and b is None and a.is_file() and not _is_drive(a):
         raise InputError(f"one image alone cannot be matched: {a}; give a second one, a folder, a video or a ROS bag")
+    if b is None and (a / "dataset.json").is_file() and not (a / "images").is_dir():
+        from robustmat.cli.prepare import quoted, to_match
+        from robustmat.dataset.store import open_dataset
+
+        images = quoted(to_match(open_dataset(a)))
+        raise InputError(f"{a} is a data set, whose images are elsewhere: match those, with robustmat match {images}")
     if misplaced and b is None:
         raise InputError(f"{misplaced[0]} is for two images, but only {a} was given")
     if misplaced:

@@ -5,7 +5,9 @@ all of them share (`prepare_drive`) is written once.
 """
 
 import inspect
+import os
 import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from types import UnionType
@@ -19,6 +21,7 @@ from robustmat.cli.console import make_console, say
 from robustmat.cli.options import refuse_odd_numbers
 
 if TYPE_CHECKING:
+    from robustmat.dataset.store import LandmarkDataset
     from robustmat.sources import Drive
 
 
@@ -255,11 +258,13 @@ def _with_landmarks(drive: "Drive", detector: str) -> "Drive":
 
 def _say_what_is_there(path: Path) -> None:
     from robustmat.dataset.store import open_dataset
+    from robustmat.types import plural
 
     dataset = open_dataset(path)
     landmarks = [landmark for frame in dataset.frames for landmark in frame.landmarks]
     identities = {landmark.identity for landmark in landmarks} - {None}
-    say(f"{path}: {len(dataset.frames)} frames, {len(landmarks)} landmarks, {len(identities)} identities")
+    counts = (len(dataset.frames), "frame"), (len(landmarks), "landmark"), (len(identities), "identity", "identities")
+    say(f"{path}: {', '.join(plural(*count) for count in counts)}")
     moved = dataset.pose_corrections
     if moved is not None:
         say(
@@ -272,14 +277,31 @@ def _say_what_is_there(path: Path) -> None:
     if not landmarks:
         say("No landmarks, so nothing to match: label maps must hold Cityscapes train ids, and 19 for windows.")
     elif not dataset.has_identities:
-        say("No identities (they need camera and poses): it can be matched, not evaluated or trained on.")
+        say(
+            "No identities (they need camera and poses), so this data set cannot be evaluated or trained on; "
+            f"its images can be matched: robustmat match {quoted(to_match(dataset))}"
+        )
+
+
+def to_match(dataset: "LandmarkDataset") -> Path:
+    """The folder that `robustmat match` takes where somebody has a data set: that of its images, as they were."""
+    folder = Path(os.path.relpath(dataset.image_paths[0].parent))
+    if ".." in folder.parts:
+        folder = folder.resolve()
+    return folder.parent if folder.name == "images" else folder  # boxes or masks may stand beside images/
+
+
+def quoted(path: Path) -> str:
+    """As a shell reads it."""
+    return shlex.quote(str(path))
 
 
 def _write_images(drive: "Drive", folder: Path) -> None:
     from rich.progress import track
 
     from robustmat.sources.images import write_image
+    from robustmat.types import plural
 
     for frame in track(drive.frames, "rectified images", console=make_console(stderr=True)):
         write_image(folder / f"{frame.name}.png", frame.image)
-    say(f"{folder}: {len(drive.frames)} images; label them, then prepare with --semantics")
+    say(f"{folder}: {plural(len(drive.frames), 'image')}; label them, then prepare with --semantics")
