@@ -81,7 +81,14 @@ def build(
     cluster: Cluster = None,
     storage: Storage = None,
 ) -> None:
-    """Make a map from landmark data sets. Interrupted, the same command goes on where it was."""
+    """Make a map from landmark data sets. Interrupted, the same command goes on where it was.
+
+    robustmat prepare folder drive --out monday
+
+    robustmat map build monday --out town-map
+
+    robustmat map locate town-map a.jpg --picture where.png
+    """
     from robustmat.checkpoints.load import load
     from robustmat.config import parse
     from robustmat.dataset.store import open_dataset
