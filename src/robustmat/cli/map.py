@@ -81,13 +81,15 @@ def build(
     cluster: Cluster = None,
     storage: Storage = None,
 ) -> None:
-    """Make a map from landmark data sets. Interrupted, the same command goes on where it was.
+    """Make a map from landmark data sets, which `robustmat prepare` makes of drives with poses in one world.
 
-    robustmat prepare folder drive --out monday
+    Interrupted, the same command goes on where it was:
 
-    robustmat map build monday --out town-map
+        robustmat map build monday tuesday --out town-map
 
-    robustmat map locate town-map a.jpg --picture where.png
+    Then ask where an image was taken:
+
+        robustmat map locate town-map a.jpg --picture where.png
     """
     from robustmat.checkpoints.load import load
     from robustmat.config import parse
