@@ -17,7 +17,7 @@ import pytest
 import scene
 from models_for_tests import untrained
 from robustmat.checkpoints.store import Provenance, save_checkpoint, shipped_checkpoints
-from robustmat.cli import main
+from robustmat.cli import app, main
 from robustmat.matching.decision import Decision
 from robustmat.methods import method_names
 
@@ -77,6 +77,27 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_explains_itself(verb: str) -> None:
     assert "Usage: robustmat" in run(verb, "--help").stdout
+
+
+@pytest.mark.parametrize("group", [(), ("detect",), ("odometry",)])
+def test_a_group_alone_shows_its_help_once(group: tuple[str, ...]) -> None:
+    shown = run(*group, check=False)
+    assert shown.returncode == 2
+    assert shown.stdout.count("Usage: robustmat") == 1
+    assert shown.stderr == ""
+
+
+@pytest.mark.parametrize("group", ["detect", "odometry"])
+def test_a_groups_help_teaches_the_verb_that_need_not_be_named(group: str) -> None:
+    from typer.main import get_command
+
+    verb = get_command(app).commands[group]
+    options = [name for one in verb.commands[verb.default].params for name in one.opts if name.startswith("--")]
+    shown = run(group, "--help").stdout
+    assert {"--out", "--detector", "--every"} < set(options)
+    assert all(option in shown for option in options)
+    assert shown.count(f"robustmat {group} ") > 1  # examples below the usage line
+    assert "No such option" in run(group, "--nonsense", check=False).stderr
 
 
 def test_match_writes_the_json_contract_and_a_picture(files: Path, tmp_path: Path) -> None:

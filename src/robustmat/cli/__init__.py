@@ -98,8 +98,8 @@ def main() -> None:
     except typer.Abort:
         sys.exit(1)
     except Exception as problem:
-        if type(problem).__name__ == "NoArgsIsHelpError":  # `robustmat` alone: typer shows the help
-            app(prog_name="robustmat")
+        if type(problem).__name__ == "NoArgsIsHelpError":  # `robustmat` alone: whoever makes this error shows the help
+            sys.exit(2)
         line = str(problem) if isinstance(problem, RobustMatError) else _usage(problem) or explain(problem)
         if line is None:
             raise

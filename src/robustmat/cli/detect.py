@@ -5,31 +5,36 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from typer.core import TyperGroup
 
 from robustmat.cli.checks import need, output_file, output_folder
 from robustmat.cli.console import make_console, progress_bars
+from robustmat.cli.default_verb import DefaultVerb
 from robustmat.cli.detect_measure import Detector, evaluate, matches, table
 
 if TYPE_CHECKING:
-    from typer._click import Context  # pragma: no cover
-
     from robustmat.types import Landmark
 
 
-class ImagesByDefault(TyperGroup):
+class ImagesByDefault(DefaultVerb):
     """`detect a.jpg` means `detect images a.jpg`."""
 
-    def parse_args(self, ctx: "Context", args: list[str]) -> list[str]:
-        if args and args[0] not in self.commands and args[0] != "--help":
-            args = ["images", *args]
-        return super().parse_args(ctx, args)
+    default = "images"
 
 
 app = typer.Typer(
     cls=ImagesByDefault,
     no_args_is_help=True,
-    help="Find signs, lights, poles and windows: `robustmat detect IMAGE... --out boxes.json --picture P`.",
+    subcommand_metavar="IMAGES... | COMMAND [ARGS]...",
+    help="""Find signs, lights, poles and windows in images; train and measure detectors.
+
+    One image, or folders of images and videos:
+
+        robustmat detect a.jpg --out a.json --picture a-boxes.png
+
+        robustmat detect drive/images --every 5 --out drive.json --picture pictures
+
+    The box files are those that `match` reads.
+    """,
 )
 
 for measure in (evaluate, matches, table):
@@ -48,9 +53,11 @@ def images(
     detector: Detector = "street-detector",
     every: Annotated[int, typer.Option(min=1, help="Of folders and videos take one frame of so many.")] = 1,
 ) -> None:
-    """Detect landmarks in images. The box files are those that `match` reads.
+    """Detect landmarks in images; `images` need not be named.
 
-    robustmat detect a.jpg --out a.json --picture a-boxes.png
+        robustmat detect a.jpg --out a.json --picture a-boxes.png
+
+    The box files are those that `match` reads.
     """
     from robustmat.detection.boxes import write_boxes, write_coco
     from robustmat.detection.drawing import draw_landmarks

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from robustmat.cli.checks import need, output_folder
 from robustmat.cli.console import make_console, progress_bars, say
+from robustmat.cli.default_verb import DefaultVerb
 
 if TYPE_CHECKING:
     from robustmat.sources import Drive
@@ -18,24 +18,15 @@ if TYPE_CHECKING:
 PATH = "path"
 
 
-class DriveVerbs(TyperGroup):
+class DriveVerbs(DefaultVerb):
     """A command for every reader, and one for paths, whose name need not be given."""
+
+    default = PATH
 
     def list_commands(self, ctx: Any) -> list[str]:
         from robustmat.sources import SOURCES
 
         return [*super().list_commands(ctx), *SOURCES]
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if args and self.get_command(ctx, args[0]) is None:
-            args = [PATH, *args]
-        return super().resolve_command(ctx, args)
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        # Options may stand before the path: the group itself has none but --help.
-        if args and args[0].startswith("-") and args[0] not in ("--help", "-h"):
-            args = [PATH, *args]
-        return super().parse_args(ctx, args)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         from robustmat.cli.prepare import verb_of
@@ -51,8 +42,17 @@ class DriveVerbs(TyperGroup):
 app = typer.Typer(
     cls=DriveVerbs,
     no_args_is_help=True,
-    help="How the camera moved along a drive, assisted by matched landmarks: `robustmat odometry PATH --out DIR`, "
-    "where PATH is a data set, a folder of frames or a video; or `robustmat odometry LAYOUT ...` as for `prepare`.",
+    subcommand_metavar="PATH | LAYOUT [ARGS]...",
+    help="""Tell how the camera moved along a drive, assisted by matched landmarks.
+
+    PATH is a data set, a folder of frames or a video:
+
+        robustmat odometry drive.mp4 --camera 700,700,640,360 --every 2 --out moved
+
+    Or name a layout and give its own options, as for `prepare`; `robustmat odometry LAYOUT --help` lists them:
+
+        robustmat odometry kitti-odometry ROOT --sequence 07 --out moved
+    """,
 )
 
 Out = Annotated[Path, typer.Option(callback=output_folder, help="Folder for all that is written.", show_default=False)]
@@ -112,7 +112,7 @@ def path(
     lidar: Lidar = False,
     lidar_points: LidarPoints = 1000,
 ) -> None:
-    """Odometry of a data set, a folder of frames (docs/data-layouts.md) or a video."""
+    """Odometry of a data set, a folder of frames (docs/data-layouts.md) or a video; `path` need not be named."""
     from robustmat.odometry.drives import open_drive
 
     drive = open_drive(source, out / "images")
