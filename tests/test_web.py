@@ -6,6 +6,8 @@ import io
 import json
 import os
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -26,6 +28,7 @@ from fastapi.testclient import TestClient
 
 from robustmat.checkpoints.load import network_matcher
 from robustmat.checkpoints.store import load_checkpoint
+from robustmat.cli.checks import EXTRA_OF
 from robustmat.cli.serve import check_token, is_local, listen
 from robustmat.matching.combine import Combination
 from robustmat.matching.combined import CombinedMatcher
@@ -296,6 +299,29 @@ def test_a_busy_port_and_a_weak_token_are_said_in_one_line() -> None:
             listen("127.0.0.1", taken.getsockname()[1])
     with pytest.raises(robustmat.RobustMatError, match="at least 12"):
         check_token("short", local=False)
+
+
+def test_the_page_starts_with_its_own_extra_alone() -> None:
+    others = {name for name, extra in EXTRA_OF.items() if extra != "web"}
+    script = f"""
+import sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name in {others}:
+            raise ModuleNotFoundError(name, name=name)
+
+sys.meta_path.insert(0, Absent())
+import uvicorn
+from robustmat.cli.serve import serve
+from robustmat.web.models import Models
+Models.warm = lambda self: None
+uvicorn.Server.run = lambda self, sockets: None
+serve(port=0)
+"""
+    done = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "robustmat is at http://localhost:" in done.stdout
 
 
 def test_only_beyond_localhost_a_token_is_made_up() -> None:

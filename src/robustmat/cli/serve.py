@@ -5,11 +5,14 @@ import logging
 import secrets
 import socket
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from robustmat.cli.checks import need
+
+if TYPE_CHECKING:
+    from robustmat.web.places import Places
 
 SHORTEST_TOKEN = 12
 
@@ -54,18 +57,23 @@ def serve(
         robustmat serve --port 8000
     """
     need("fastapi", "uvicorn", "python_multipart", purpose="robustmat serve")
+    if map:
+        need("lancedb", purpose="a map")
     import uvicorn
 
     from robustmat.web.app import create_app
     from robustmat.web.models import Models
-    from robustmat.web.places import open_places
     from robustmat.web.settings import LOCAL_HOSTS, Settings
 
     local = is_local(host)
     token = check_token(token, local)
     listening = listen(host, port)
     port = listening.getsockname()[1]
-    places = open_places(map) if map else None
+    places: Places | None = None
+    if map:
+        from robustmat.web.places import open_places
+
+        places = open_places(map)
     models = Models(checkpoint, runtime)
     models.warm()
     settings = Settings(

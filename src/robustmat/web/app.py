@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from importlib import resources
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import FileResponse
@@ -21,17 +21,21 @@ from robustmat.web.detection import detector_name
 from robustmat.web.guard import Guard
 from robustmat.web.jobs import JobQueue, StillWanted
 from robustmat.web.models import Models
-from robustmat.web.places import Places
 from robustmat.web.problems import HttpError
 from robustmat.web.service import ExplainOptions, MatchOptions, ModelOptions, Sent
 from robustmat.web.settings import Settings
+
+if TYPE_CHECKING:
+    from robustmat.web.places import Places  # maps need an extra of their own, the page without a map does not
 
 HERE = Path(str(resources.files("robustmat.web")))
 Answer = dict[str, Any]
 Options = TypeVar("Options", bound=Config)
 
 
-def create_app(settings: Settings | None = None, places: Places | None = None, models: Models | None = None) -> FastAPI:
+def create_app(
+    settings: Settings | None = None, places: "Places | None" = None, models: Models | None = None
+) -> FastAPI:
     """The server of `robustmat serve`, ready for uvicorn.
 
     Args:
@@ -72,7 +76,7 @@ def create_app(settings: Settings | None = None, places: Places | None = None, m
     return app
 
 
-def _routes(settings: Settings, models: Models, queue: JobQueue, places: Places | None) -> APIRouter:
+def _routes(settings: Settings, models: Models, queue: JobQueue, places: "Places | None") -> APIRouter:
     api = APIRouter()
     answers = documentation.answers
 
@@ -207,7 +211,7 @@ def _options(kind: type[Options], parts: uploads.Parts) -> Options:
     return parse(kind, uploads.refuse_rest(parts), "the request")
 
 
-def _map(places: Places | None) -> Places:
+def _map(places: "Places | None") -> "Places":
     if places is None:
         raise HttpError(404, "this server has no map: start it with `robustmat serve --map MAP`")
     return places
