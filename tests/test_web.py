@@ -237,11 +237,31 @@ def test_a_coco_file_becomes_plain_boxes(client: TestClient) -> None:
 def test_landmarks_are_detected_where_no_boxes_are_given(client: TestClient) -> None:
     parts = sample_frames()
     detected = client.post("/api/detect", files={"image": parts["a"]}).json()["landmarks"]
-    assert detected
-    assert all(mark["category"] in CATEGORIES and 0 < mark["confidence"] <= 1 for mark in detected)
+    assert all(mark["category"] in CATEGORIES and 0.2 <= mark["confidence"] <= 1 for mark in detected)
+    assert min(mark["confidence"] for mark in detected) < 0.5  # a partner may confirm what is doubtful
     assert client.post("/api/detect", files={"image": ("x.png", png(40, 30))}).json()["landmarks"] == []
     del parts["boxes_b"]
     assert client.post("/api/match", files=parts).json()["b"]["landmarks"]
+
+
+def test_what_is_detected_is_matched_and_explained_with_its_confidence(client: TestClient) -> None:
+    images = {side: part for side, part in sample_frames().items() if side in "ab"}
+    frames = [robustmat.read_frame(SAMPLES / f"evening-{side}.jpg") for side in "ab"]
+    expected = robustmat.load("street").match(*frames).to_json()
+    found = client.post("/api/match", files=images).json()
+    assert all("confidence" in mark for mark in found["a"]["landmarks"])
+    for side in "ab":
+        assert found[side] == expected[side]
+    assert [(one["a"], one["b"]) for one in found["matches"]] == [(one["a"], one["b"]) for one in expected["matches"]]
+    told = [one["probability"] for one in expected["matches"]]
+    assert [one["probability"] for one in found["matches"]] == pytest.approx(told, abs=1e-4)
+    least = min(found["matches"], key=lambda one: found["a"]["landmarks"][one["a"]]["confidence"])
+    options = {"index_a": least["a"], "index_b": least["b"]}
+    pair = client.post("/api/explain", files=images, data=options).json()["pair"]
+    assert pair["probability"] == pytest.approx(least["probability"], abs=1e-4)
+    parts = {part["name"]: part["log_odds"] for part in pair["contributions"]}
+    assert sum(parts.values()) == pytest.approx(pair["log_odds"])
+    assert parts["detection"] < 0
 
 
 def test_a_map_answers_where_a_frame_was_taken(client: TestClient, models: Models) -> None:
@@ -268,6 +288,7 @@ def test_openapi_examples_have_the_keys_of_real_answers(client: TestClient) -> N
     }
     for name, answer in real.items():
         assert answer.json().keys() == EXAMPLES[name].keys(), name
+    assert "doubtful" in document["paths"]["/api/v1/detect"]["post"]["description"]
     form = document["paths"]["/api/v1/match"]["post"]["requestBody"]["content"]["multipart/form-data"]["schema"]
     assert {"a", "b", "boxes_a", "min_probability", "perturb"} <= form["properties"].keys()
 

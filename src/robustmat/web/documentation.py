@@ -16,6 +16,12 @@ BOX_FILE = (
     'A box file, `{"landmarks": [{"box": [x0, y0, x1, y1], "category": "pole"}]}` or COCO; without it, landmarks are '
     "detected."
 )
+ABOUT = {
+    "match": "Landmarks that were detected carry their `confidence`, in 0..1; one that a person drew has none. A "
+    "landmark below 0.5 that no match confirmed is a doubtful detection.",
+    "detect": "What is worth matching: doubtful candidates, too, from a `confidence` of 0.2, since a partner in "
+    "another frame can confirm them. For likely landmarks alone keep those of at least 0.5.",
+}
 PARTS: dict[str, dict[str, str]] = {
     "match": {"a": IMAGE, "b": IMAGE, "boxes_a": BOX_FILE, "boxes_b": BOX_FILE},
     "explain": {"a": IMAGE, "b": IMAGE, "boxes_a": BOX_FILE, "boxes_b": BOX_FILE},
@@ -144,6 +150,7 @@ def request(path: str, options: type[Config]) -> dict[str, Any]:
     }
     busy = {"description": "Busy; try again after `Retry-After` seconds."}
     return {
+        "description": ABOUT.get(path),
         "responses": answers(path) | {503: busy},
         "openapi_extra": {"requestBody": {"required": True, "content": content}},
     }

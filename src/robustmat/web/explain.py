@@ -2,7 +2,7 @@
 
 A matcher that can take its own probability apart offers `explain`; what is left to the log odds is the competition with
 other candidates. Of any other matcher, the kinds of evidence are asked one after the other, and each is credited with
-what it changed.
+what it changed. Where landmarks were detected, the doubt whether they are there at all is taken off at the end.
 """
 
 from typing import Any, Protocol, runtime_checkable
@@ -14,7 +14,7 @@ from robustmat.features.neighborhoods import neighborhoods
 from robustmat.matching.combined import VIEW, CombinedMatcher
 from robustmat.matching.decision import CLIP, log_odds
 from robustmat.matching.embedded import EmbeddedFrame
-from robustmat.matching.matcher import Matcher, same_category
+from robustmat.matching.matcher import Matcher, existence, same_category
 from robustmat.types import Array
 from robustmat.web.jobs import StillWanted
 from robustmat.web.models import Models
@@ -22,7 +22,7 @@ from robustmat.web.service import ExplainOptions, Sent, perturbed, prepare
 from robustmat.web.settings import Settings
 
 NUM_NEIGHBORS = 3  # K of the paper, and of every shipped checkpoint
-COMPETITION, SCENE = "competition", "scene"
+COMPETITION, DETECTION, SCENE = "competition", "detection", "scene"
 Parts = list[tuple[str, float]]  # a kind of evidence, and its log odds
 
 
@@ -53,21 +53,26 @@ def explain(
     ladder = [matcher]
     if not isinstance(matcher, Explains):
         ladder = [models.matcher(name, kind, same) for kind in kinds[: kinds.index(matcher.evidence) + 1]]
-    odds = []
+    probabilities = []
     for step in ladder:
         still_wanted()
-        odds.append(log_odds(step.decision.probability(step.score(a, b)), CLIP))
-    allowed = same_category(a.landmarks, b.landmarks) if same else np.ones(odds[-1].shape, np.bool_)
+        probabilities.append(step.decision.probability(step.score(a, b)))
+    there = existence(a.landmarks, b.landmarks)
+    odds = [log_odds(one, CLIP) for one in probabilities]
+    final = log_odds(probabilities[-1] * there, CLIP)
+    allowed = same_category(a.landmarks, b.landmarks) if same else np.ones(final.shape, np.bool_)
 
     def told(row: int, column: int) -> dict[str, Any]:
-        total = float(odds[-1][row, column])
+        total, matched = float(final[row, column]), float(odds[-1][row, column])
         parts: Parts
         if isinstance(matcher, Explains):
             parts = matcher.explain(a, b, row, column)
-            parts = [*parts, (COMPETITION, total - sum(value for _, value in parts))]
+            parts = [*parts, (COMPETITION, matched - sum(value for _, value in parts))]
         else:
             steps = [float(one[row, column]) for one in odds]
             parts = [(kind, value - before) for kind, value, before in zip(kinds, steps, [0.0, *steps], strict=False)]
+        if (there < 1).any():
+            parts = [*parts, (DETECTION, total - matched)]
         return {
             "a": row,
             "b": column,
@@ -77,7 +82,7 @@ def explain(
         }
 
     chosen = told(i, j)
-    rivals = [told(*place) for place in _runners_up(odds[-1], allowed, i, j)]
+    rivals = [told(*place) for place in _runners_up(final, allowed, i, j)]
     motion = _motion(matcher, a, b)
     return {
         "pair": chosen,

@@ -84,7 +84,7 @@ def prepare(sent: list[Sent], camera: str | None, settings: Settings, still_want
         pixels = decode(one.image, settings)
         boxes: Any = one.boxes
         if boxes is None:
-            boxes = [(mark.box, mark.category) for mark in detect(pixels, one.image.name)]
+            boxes = list(detect(pixels, one.image.name))
         frame, warnings = to_frame(pixels, one.image.name, boxes, one.part, parse_camera(camera), settings)
         frames.append(frame)
         told += warnings
@@ -172,8 +172,7 @@ def listed(marks: tuple[Landmark, ...]) -> list[dict[str, Any]]:
     found = []
     for mark in marks:
         one: dict[str, Any] = {"box": [float(value) for value in mark.box], "category": mark.category}
-        confidence = getattr(mark, "confidence", None)
-        found.append(one if confidence is None else one | {"confidence": float(confidence)})
+        found.append(one if mark.confidence is None else one | {"confidence": float(mark.confidence)})
     return found
 
 
