@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import numpy as np
 import PIL.Image
 import pytest
 
+from robustmat.types import MatchResult
 from web_for_tests import SAMPLES, Server
 
 pytestmark = pytest.mark.browser
@@ -155,7 +157,11 @@ def test_evidence_switches_show_what_each_kind_brings(visitor: Visitors) -> None
     for kind, count in zip(kinds, counts, strict=True):
         kind.check()
         assert len([row for row in rows(page) if len(row) > 1]) == count
-    assert "Against" in page.inner_text("#brings")
+    assert re.fullmatch(
+        r"(\d+ match(es)? (more( and \d+ fewer)?|fewer) than|The same matches as) by placement alone\.",
+        page.inner_text("#brings"),
+    )
+    assert re.match(r"\d+ of \d+ matches shown\.", page.inner_text("#summary"))
 
 
 def test_noise_and_weather_match_again_and_show_the_noisy_frame(visitor: Visitors) -> None:
@@ -201,10 +207,37 @@ def test_doubtful_detections_without_a_match_are_faint_and_not_counted(visitor: 
     boxes["landmarks"].append({"box": [2, 2, 30, 40], "category": "traffic_light", "confidence": 0.21})
     (tmp_path / "boxes.json").write_text(json.dumps(boxes))
     changed(page, lambda: page.locator(".boxes >> nth=0").set_input_files(tmp_path / "boxes.json"))
-    assert page.locator(".frame >> nth=0").locator("g.unsure").count() == 1
+    unsure = page.locator(".frame >> nth=0").locator("g.unsure")
+    assert unsure.count() == 1
+    assert "doubtful detection, not matched" in unsure.get_attribute("aria-label")
+    shades = ".frame >> nth=0 >> g{} .shade >> nth=0"
+    faint, plain = (
+        page.eval_on_selector(shades.format(kind), "shade => Number(getComputedStyle(shade).opacity)")
+        for kind in (".unsure", ":not(.unsure)")
+    )
+    assert faint < plain / 3  # its outline alone would leave the dark halo
+    assert page.locator("#legend-doubtful").is_visible()
     alone = re.search(r"(\d+) \+ \d+ landmarks unmatched", page.inner_text("#summary"))
     assert alone is not None
     assert int(alone[1]) == given - len(rows(page))
+
+
+def test_the_legend_tells_of_nothing_that_is_not_there(visitor: Visitors) -> None:
+    page = visitor.matched()
+    assert page.locator("#legend-likely").is_visible()
+    assert not page.locator("#legend-doubtful").is_visible()  # drawn boxes are not doubtful
+
+
+def test_an_image_without_landmarks_is_named(visitor: Visitors, tmp_path: Path) -> None:
+    page = visitor.matched()
+    PIL.Image.new("RGB", (320, 200), (120, 160, 220)).save(tmp_path / "sky.png")
+    page.locator(".open >> nth=0").set_input_files(tmp_path / "sky.png")
+    told = "No landmark was found in frame A (sky.png)"
+    page.locator("#status-text", has_text=told).wait_for()
+    page.wait_for_timeout(500)  # longer than the page waits before it matches
+    assert told in page.inner_text("#status-text")
+    assert told in page.inner_text("#table")
+    assert not "".join(page.locator("#evidence output").all_inner_texts())
 
 
 def test_an_image_can_be_dropped(visitor: Visitors) -> None:
@@ -329,6 +362,12 @@ def test_why_shows_bars_that_add_up_and_a_runner_up(visitor: Visitors) -> None:
     assert page.input_value("#why-a") != before
 
 
+def test_what_rounds_to_zero_has_no_sign(visitor: Visitors) -> None:
+    page = visitor.matched()
+    shown = page.evaluate("import('./static/dom.js').then((dom) => [-0.04, 0, 0.04, -0.06, 1.25].map(dom.signed))")
+    assert shown == ["0.0", "0.0", "0.0", "\u22120.1", "+1.3"]
+
+
 def test_downloads_hold_what_is_shown(visitor: Visitors, tmp_path: Path) -> None:
     page = visitor.matched()
     page.locator("#least").fill("0.8")
@@ -340,6 +379,9 @@ def test_downloads_hold_what_is_shown(visitor: Visitors, tmp_path: Path) -> None
         saved[kind] = tmp_path / download.value.suggested_filename
         download.value.save_as(saved[kind])
     found = json.loads(saved["json"].read_text())
+    nothing = np.zeros((0, 0))
+    assert found.keys() == MatchResult((), (), (), nothing, nothing, 0.5).to_json().keys() | {"perturb"}
+    assert found["threshold"] is None  # the probability decides
     assert len(found["matches"]) == len(shown)
     assert found["min_probability"] == 0.8
     assert set(found["unmatched_a"]) == set(range(len(found["a"]["landmarks"]))) - {

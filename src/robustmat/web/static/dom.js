@@ -42,7 +42,13 @@ export function calm() {
 }
 
 export const fixed = (number) => number.toFixed(2);
-export const signed = (number) => (number < 0 ? "−" : "+") + Math.abs(number).toFixed(1);
+export const plural = (count, one, many = `${one}s`) => `${count} ${count === 1 ? one : many}`;
+
+// What rounds to zero has no sign.
+export function signed(number) {
+  const digits = Math.abs(number).toFixed(1);
+  return digits === "0.0" ? digits : (number < 0 ? "−" : "+") + digits;
+}
 
 // The patch around a box, squared, on a canvas.
 export function patch(image, box, size, label) {

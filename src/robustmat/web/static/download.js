@@ -14,9 +14,9 @@ function save(name, blob) {
 const left = (side, matches) => state.frames[side].landmarks.map((_, index) => index).filter((index) => !matches.some((match) => match[side] === index));
 
 export function saveJson() {
-  const { a, b, checkpoint, version, perturb } = state.result;
+  const { a, b, checkpoint, threshold, version, perturb } = state.result;
   const matches = shownMatches().map(({ a: first, b: second, score, probability }) => ({ a: first, b: second, score, probability }));
-  const written = { a, b, matches, unmatched_a: left("a", matches), unmatched_b: left("b", matches), checkpoint, evidence: state.evidence, min_probability: state.least, perturb, version };
+  const written = { a, b, matches, unmatched_a: left("a", matches), unmatched_b: left("b", matches), checkpoint, evidence: state.evidence, threshold, min_probability: state.least, version, perturb };
   save("matches.json", new Blob([JSON.stringify(written, null, 2)], { type: "application/json" }));
 }
 

@@ -1,8 +1,8 @@
 // One frame: its image, its boxes, and everything that changes them.
 
 import { ask, form } from "./api.js";
-import { complain, draw, find, fixed, make, say } from "./dom.js";
-import { SIDES, DOUBTFUL, announce, change, color, isLikely, listen, shownMatches, state, title } from "./state.js";
+import { complain, draw, find, fixed, make, plural, say } from "./dom.js";
+import { SIDES, DOUBTFUL, announce, change, color, isLikely, listen, nothingFound, shownMatches, state, title } from "./state.js";
 
 const views = {};
 const SMALLEST = 4; // pixels
@@ -47,7 +47,7 @@ export async function openImage(side, blob, name, landmarks = null, camera = nul
     return;
   }
   if (state.frames[side]) URL.revokeObjectURL(state.frames[side].url);
-  state.frames[side] = { blob, name, url, width: probe.naturalWidth, height: probe.naturalHeight, landmarks: landmarks ?? [], picture: null, camera };
+  state.frames[side] = { blob, name, url, width: probe.naturalWidth, height: probe.naturalHeight, landmarks: landmarks ?? [], picture: null, camera, searching: !landmarks && Boolean(state.server.detector) };
   change({ result: null, chosen: null, hot: null, pair: null });
   announce("image");
   if (landmarks) announce("landmarks");
@@ -58,17 +58,21 @@ export async function openImage(side, blob, name, landmarks = null, camera = nul
 async function detect(side) {
   const frame = state.frames[side];
   if (!frame) return;
+  frame.searching = true;
   say("Looking for landmarks");
   try {
     const before = frame.landmarks, count = before.length;
     const found = await ask("detect", { body: form({ image: named(frame) }) });
+    frame.searching = false;
     // Boxes that were opened or drawn meanwhile are what the user wants.
     if (state.frames[side] !== frame || frame.landmarks !== before || before.length !== count) return;
     setLandmarks(side, found.landmarks);
     const likely = found.landmarks.filter(isLikely).length, doubtful = found.landmarks.length - likely;
-    say(`${likely} landmarks found in frame ${side.toUpperCase()}${doubtful ? `, ${doubtful} doubtful ones` : ""}`);
+    say(nothingFound() || `${plural(likely, "landmark")} found in frame ${side.toUpperCase()}${doubtful ? ` and ${plural(doubtful, "doubtful one")}` : ""}`);
   } catch (problem) {
     complain(problem);
+  } finally {
+    frame.searching = false;
   }
 }
 
@@ -191,7 +195,7 @@ class FrameView {
   boxOf(mark, index, match, unit) {
     const [x, y, x1, y1] = mark.box;
     const shape = { x, y, width: x1 - x, height: y1 - y };
-    const told = match ? `match ${match.number}, probability ${fixed(match.probability)}` : "not matched";
+    const told = match ? `match ${match.number}, probability ${fixed(match.probability)}` : isLikely(mark) ? "not matched" : "doubtful detection, not matched";
     const isChosen = state.chosen?.side === this.side && state.chosen.index === index;
     const group = draw("g", { tabindex: 0, role: "button", "aria-label": `${this.letter}${index}, ${title(mark.category)}, ${told}`, "data-index": index, "data-key": match?.key, "aria-pressed": isChosen ? "true" : "false" });
     group.classList.toggle("matched", Boolean(match));

@@ -1,9 +1,9 @@
 // Ask for a match whenever frames, boxes or weather change: a moment after the last change, and only for the last one.
 
 import { ask, form } from "./api.js";
-import { calm, complain, say, working } from "./dom.js";
+import { calm, complain, plural, say, working } from "./dom.js";
 import { named } from "./frame.js";
-import { change, listen, perturbation, shownMatches, state } from "./state.js";
+import { change, listen, nothingFound, perturbation, shownMatches, state } from "./state.js";
 
 const WAIT = 250; // milliseconds
 let timer = null, running = null;
@@ -34,7 +34,9 @@ async function match() {
   running?.abort();
   const { a, b } = state.frames;
   if (!a || !b) return;
-  if (!a.landmarks.length || !b.landmarks.length) return say("Draw at least one box on each frame, or open box files");
+  const nothing = nothingFound();
+  if (nothing) return say(nothing);
+  if (!a.landmarks.length || !b.landmarks.length) return; // the detector is looking at it, and what it finds is matched
   const mine = (running = new AbortController());
   working(true);
   say("Matching");
@@ -56,6 +58,5 @@ async function match() {
 function tell() {
   const { result } = state;
   if (!result) return;
-  const count = shownMatches().length;
-  say(`${count} ${count === 1 ? "match" : "matches"} in ${result.seconds.toFixed(2)} s`);
+  say(`${plural(shownMatches().length, "match", "matches")} in ${result.seconds.toFixed(2)} s`);
 }

@@ -1,8 +1,8 @@
 // The matches as patches and as a table, and what each kind of evidence brings.
 
-import { find, fixed, make, patch } from "./dom.js";
+import { find, fixed, make, patch, plural } from "./dom.js";
 import { imageOf } from "./frame.js";
-import { allMatches, change, color, key, leftAlone, listen, shownMatches, state, title } from "./state.js";
+import { SIDES, allMatches, change, color, key, leftAlone, listen, nothingFound, shownMatches, state, title } from "./state.js";
 
 export function makeResults(openWhy) {
   listen(["result", "least", "evidence"], () => { showPatches(openWhy); showTable(openWhy); showSummary(); });
@@ -53,16 +53,18 @@ function showTable(openWhy) {
   });
   const body = find("table").tBodies[0];
   if (rows.length) return body.replaceChildren(...rows);
-  const words = state.result ? "No match is that probable: lower the least probability, or add boxes." : "Nothing matched yet.";
+  const words = state.result ? "No match is that probable: lower the least probability, or add boxes." : nothingFound() || "Nothing matched yet.";
   return body.replaceChildren(make("tr", {}, make("td", { colspan: 7 }, words)));
 }
 
 function showSummary() {
   const shown = shownMatches().length, all = allMatches().length;
-  find("summary").textContent = state.result ? `${shown} of ${all} candidates shown. ${leftAlone("a").length} + ${leftAlone("b").length} landmarks unmatched.` : "";
+  find("summary").textContent = state.result ? `${shown} of ${plural(all, "match", "matches")} shown. ${leftAlone("a").length} + ${leftAlone("b").length} landmarks unmatched.` : "";
+  for (const [name, likely] of [["likely", true], ["doubtful", false]]) find(`legend-${name}`).hidden = !state.result || !SIDES.some((side) => leftAlone(side, likely).length);
   const told = state.result?.by_evidence;
   const words = find("brings");
   words.textContent = "";
+  for (const count of document.querySelectorAll("[data-count]")) count.textContent = "";
   if (!told) return;
   const names = Object.keys(told);
   const keys = (kind) => new Set(told[kind].filter((match) => match.probability >= state.least).map(key));
@@ -74,7 +76,14 @@ function showSummary() {
   if (place < 1) return;
   const now = keys(state.evidence), before = keys(names[place - 1]);
   const gained = [...now].filter((one) => !before.has(one)).length, lost = [...before].filter((one) => !now.has(one)).length;
-  words.textContent = `Against ${names[place - 1]} alone: ${gained} more, ${lost} fewer.`;
+  words.textContent = difference(gained, lost, names[place - 1]);
+}
+
+function difference(gained, lost, other) {
+  if (!gained && !lost) return `The same matches as by ${other} alone.`;
+  const more = gained ? `${plural(gained, "match", "matches")} more` : "";
+  const fewer = lost ? `${gained ? lost : plural(lost, "match", "matches")} fewer` : "";
+  return `${[more, fewer].filter(Boolean).join(" and ")} than by ${other} alone.`;
 }
 
 function showHot() {

@@ -4,7 +4,7 @@ const listeners = new Map();
 
 export const state = {
   server: null, // what GET /api/models told
-  frames: { a: null, b: null }, // { blob, name, url, width, height, landmarks, picture, camera }
+  frames: { a: null, b: null }, // { blob, name, url, width, height, landmarks, picture, camera, searching }
   model: null,
   evidence: null,
   weather: "", strength: 3, noise: 0, side: "second",
@@ -52,11 +52,18 @@ export const shownMatches = () => allMatches().filter((match) => match.probabili
 // A doubtful detection counts once a match confirms it; what somebody drew has no confidence.
 export const isLikely = (mark) => (mark.confidence ?? 1) >= 0.5;
 
-// The likely landmarks of a frame that have no match, by their indices.
-export function leftAlone(side) {
+// The landmarks of a frame that have no match, by their indices: the likely ones, or the doubtful detections.
+export function leftAlone(side, likely = true) {
   const taken = new Set(shownMatches().map((match) => match[side]));
   const { landmarks } = state.frames[side];
-  return [...landmarks.keys()].filter((index) => isLikely(landmarks[index]) && !taken.has(index));
+  return [...landmarks.keys()].filter((index) => isLikely(landmarks[index]) === likely && !taken.has(index));
+}
+
+// What to say of frames without any landmark, once nobody is looking for them any more; nothing where there is none.
+export function nothingFound() {
+  const bare = SIDES.filter((side) => state.frames[side]?.landmarks.length === 0 && !state.frames[side].searching);
+  if (!bare.length) return "";
+  return `No landmark was found in ${bare.map((side) => `frame ${side.toUpperCase()} (${state.frames[side].name})`).join(" and ")}: draw boxes, or open a box file.`;
 }
 
 export function perturbation() {

@@ -10,11 +10,13 @@ import { SIDES, allMatches, change, color, key, listen, state, title } from "./s
 const WORDS = {
   pair: "the two landmarks and their neighbours",
   frames: "their look against all others",
-  placement: "where boxes stand, and how the camera moved",
+  placement: "how landmarks look, and where their boxes stand",
+  diffusion: "one motion of the camera that all landmarks agree on",
   motion: "one camera motion that fits all landmarks",
   scene: "keypoints of the whole frames",
-  "base rate": "how common matches are",
+  "base rate": "how common matches of this category are",
   competition: "rivals for the same partner",
+  detection: "whether the detector saw a landmark at all",
 };
 
 let running = null;
