@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 
@@ -11,6 +12,7 @@ from models_for_tests import untrained
 from robustmat.checkpoints.load import from_checkpoint, load, network_matcher
 from robustmat.checkpoints.store import load_checkpoint, save_checkpoint
 from robustmat.errors import ConfigError, InputError
+from robustmat.features.scale import MOST_PIXELS
 from robustmat.fitting.diffusion import associate, diffusion_loss, fit_diffusion
 from robustmat.fitting.evidence import (
     KINDS,
@@ -23,13 +25,13 @@ from robustmat.fitting.evidence import (
 )
 from robustmat.geometry.relative_pose import MotionPrior
 from robustmat.matching.combine import EVIDENCE_FEATURES, Combination
-from robustmat.matching.combined import CombinedMatcher
+from robustmat.matching.combined import CombinedMatcher, whole_frame
 from robustmat.matching.diffusion import DiffusionConfig
 from robustmat.sources.motion import read_motion
 from robustmat.tables import leave_one_out as table
 from robustmat.tables.leave_one_out_page import write_report
 from robustmat.tables.parts import NETWORK_PARTS, DissectedMatcher, dissect, write_parts
-from robustmat.types import Frame
+from robustmat.types import Camera, Frame
 from small_world import drive, make_boards
 
 WEIGHTS = {
@@ -74,6 +76,32 @@ def test_a_frame_that_was_kept_without_keypoints_is_matched_by_placement(
     assert np.array_equal(matchers["scene"].score(a, b), wanted)
     with_keypoints = matchers["scene"].embed(frames[0])
     assert np.array_equal(matchers["scene"].score(with_keypoints, b), wanted)
+
+
+def enlarged(frame: Frame, factor: int) -> Frame:
+    """The same view by a camera with more pixels."""
+    camera = frame.camera
+    assert camera is not None
+    matrix = np.diag([factor, factor, 1]) @ camera.matrix
+    pixels = cv2.resize(frame.image, None, fx=factor, fy=factor, interpolation=cv2.INTER_CUBIC)
+    marks = tuple(replace(mark, box=tuple(factor * side for side in mark.box)) for mark in frame.landmarks)
+    larger = replace(frame, landmarks=marks, camera=Camera(matrix, factor * camera.width, factor * camera.height))
+    return larger.with_image(pixels)
+
+
+def test_a_camera_with_more_pixels_tells_the_same(frames: tuple[Frame, ...]) -> None:
+    matcher = load("street")
+    large = [matcher.embed(enlarged(frames[k], 7)) for k in (0, 2)]  # 1.9 megapixels
+    for one in large:
+        view, (fx, *_, width, height) = whole_frame(one), one.arrays["view.camera"].tolist()
+        assert view.width * view.height < 1.01 * MOST_PIXELS < 0.8 * width * height
+        assert view.boxes[:, 2].max() <= view.width
+        assert view.intrinsics[0] / view.width == pytest.approx(fx / width, rel=0.01)
+        assert 0.6 * width < one.arrays["view.keypoint_place"][:, 0].max() <= width  # in the image's own pixels
+    found, known = ({(it.a, it.b) for it in matcher.match(*pair).matches} for pair in (large, (frames[0], frames[2])))
+    assert found <= known
+    assert len(found) >= len(known) - 1  # a match near one half may be lost to other pixels
+    assert len(known) > 3
 
 
 def test_the_explanation_adds_up_to_the_log_odds_before_competition(

@@ -22,11 +22,11 @@ from robustmat.detection.evaluate import Judged, average_precision, box_overlaps
 from robustmat.detection.labels import CHANNELS, INSIDE, label_from_boxes, label_from_masks
 from robustmat.detection.regions import calibrated, extract_landmarks
 from robustmat.detection.registry import DETECTORS, load_detector
-from robustmat.detection.runtime import shrink
 from robustmat.detection.samples import find_samples
 from robustmat.detection.truth import Truth, sample_truth
 from robustmat.errors import ConfigError, InputError, WeightsError
 from robustmat.evaluation.detected import evaluate_detected, link
+from robustmat.features.scale import shrink
 from robustmat.landmarks.boxes import read_boxes
 from robustmat.methods.cross_correlation import CrossCorrelation
 from robustmat.simulation import build_town, drive_town

@@ -37,6 +37,9 @@ def summarize(result: MatchResult, correct: Sequence[bool | None] | None = None)
     """The result in one sentence: `13 correct matches, 1 wrong; 12 + 12 landmarks left unmatched`."""
     first, second = result.left_alone
     unmatched = f"{len(first)} + {len(second)} landmarks left unmatched"
+    doubtful = len(result.unmatched_a) - len(first), len(result.unmatched_b) - len(second)
+    if any(doubtful):
+        unmatched += f", and {doubtful[0]} + {doubtful[1]} doubtful detections"
     if correct is None:
         return f"{plural(len(result.matches), 'match', 'matches')}; {unmatched}"
     count = Counter(correct)

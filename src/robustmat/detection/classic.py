@@ -9,7 +9,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from robustmat.detection.runtime import check_image, shrink
+from robustmat.detection.runtime import check_image
+from robustmat.features.scale import shrink
 from robustmat.landmarks.regions import Region, is_landmark
 from robustmat.types import Frame, Image, Landmark
 

@@ -13,11 +13,11 @@ from robustmat.config import parse
 from robustmat.detection.regions import ExtractionConfig, Probabilities, extract_landmarks
 from robustmat.detection.weights import read_description
 from robustmat.errors import InputError, WeightsError
+from robustmat.features.scale import shrink
 from robustmat.onnx_session import open_session, run_session
 from robustmat.types import Frame, Image, Landmark
 
 CELL = 32  # the network halves its image five times
-MOST_PIXELS = 1_300_000  # larger images are shrunk first: about 1,300 x 1,000, more than KITTI's and CamVid's
 
 
 class DenseLandmarkDetector:
@@ -83,16 +83,6 @@ class DenseLandmarkDetector:
 def check_image(image: NDArray[np.uint8], name: str) -> None:
     if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8 or image.size == 0:
         raise InputError(f"image {name} must be uint8 [height, width, 3], found {image.dtype} {image.shape}")
-
-
-def shrink(image: Image, most: int = MOST_PIXELS) -> tuple[Image, float]:
-    """The image with at most so many pixels, and its scale."""
-    height, width = image.shape[:2]
-    if height * width <= most:
-        return image, 1.0
-    scale = float(np.sqrt(most / (height * width)))
-    size = (max(round(width * scale), 1), max(round(height * scale), 1))
-    return np.asarray(cv2.resize(image, size, interpolation=cv2.INTER_AREA), np.uint8), scale
 
 
 def _grown(

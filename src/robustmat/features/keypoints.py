@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from robustmat.config import nearest
 from robustmat.errors import ConfigError
+from robustmat.features.scale import shrink
 from robustmat.types import Image
 
 Keypoints = dict[str, NDArray[np.generic]]
@@ -31,7 +32,7 @@ ROOT_SIFT_SCALE = 512.0  # RootSIFT numbers are below 0.5 but for a handful
 
 
 def detect_keypoints(image: Image, kind: str = "sift", most: int = MOST_KEYPOINTS) -> Keypoints:
-    """The strongest keypoints of an RGB image [H, W, 3].
+    """The strongest keypoints of an RGB image [H, W, 3], which is looked at smaller where it is large.
 
     Returns:
         `keypoint_place` [N, 2] float32, columns and rows in pixels, counted from pixels' edges as boxes are;
@@ -42,12 +43,13 @@ def detect_keypoints(image: Image, kind: str = "sift", most: int = MOST_KEYPOINT
         raise ConfigError(f"unknown keypoints '{kind}' ({nearest(kind, list(DETECTORS))})")
     import cv2
 
+    image, scale = shrink(image)
     noise = noise_level(np.asarray(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY), np.uint8))
     if noise > NOISY:
         image = np.asarray(cv2.GaussianBlur(image, (0, 0), SMOOTHING), np.uint8)
     place, descriptor = DETECTORS[kind](image, most, noise > NOISY)
     return {
-        "keypoint_place": place.astype(np.float32),
+        "keypoint_place": (place / scale).astype(np.float32),
         "keypoint_descriptor": descriptor,
         "keypoint_noise": np.array([noise], np.float32),
     }

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from robustmat.config import nearest
 from robustmat.errors import ConfigError
 from robustmat.features.keypoints import detect_keypoints, no_keypoints
+from robustmat.features.scale import scale_to_fit
 from robustmat.geometry.relative_pose import MotionPrior, focal_and_center
 from robustmat.matching.combine import Combination, candidate_features
 from robustmat.matching.decision import Decision
@@ -176,19 +177,21 @@ def _has_keypoints(frame: EmbeddedFrame) -> bool:
 
 
 def whole_frame(frame: EmbeddedFrame) -> SceneView:
-    """What is kept of the whole frame, as the scene's evidence reads it."""
+    """What is kept of the whole frame, as the scene's evidence reads it: in pixels of the size it is looked at."""
     if f"{VIEW}camera" not in frame.arrays:
         raise ConfigError(f"frame '{frame.name}' was embedded without its camera: embed it again with this evidence")
     *intrinsics, width, height = frame.arrays[f"{VIEW}camera"].tolist()
+    scale = scale_to_fit(int(width), int(height))
     keypoints = no_keypoints()
     if _has_keypoints(frame):
         keypoints = {name: frame.arrays[VIEW + name] for name in keypoints}
+        keypoints["keypoint_place"] = keypoints["keypoint_place"] * np.float32(scale)
     return SceneView(
-        boxes=np.array([mark.box for mark in frame.landmarks], np.float64).reshape(-1, 4),
+        boxes=scale * np.array([mark.box for mark in frame.landmarks], np.float64).reshape(-1, 4),
         category=_categories(frame),
-        intrinsics=np.array(intrinsics),
-        width=int(width),
-        height=int(height),
+        intrinsics=scale * np.array(intrinsics),
+        width=round(scale * width),
+        height=round(scale * height),
         keypoints=keypoints,
     )
 
