@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from robustmat.pipeline import match_frames, match_sequence, read_frame, read_sequence
     from robustmat.types import Camera, Frame, Landmark, Match, MatchResult
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
     "Camera": "robustmat.types",

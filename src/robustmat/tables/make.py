@@ -3,10 +3,10 @@
 import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from robustmat import __version__
 from robustmat.dataset.pairs import NEGATIVES
 from robustmat.evaluation.predictions import Predictions, read_predictions
 from robustmat.tables.bars import draw_bars
@@ -183,4 +183,4 @@ def _amount(workspace: Workspace, side: TrainingSplit) -> str:
         length = f"{settings.budget:g} min of one core for each training{first}"
     else:
         length = f"{settings.steps} steps for each training" if settings.steps else "each configuration's own steps"
-    return f"Seeds {', '.join(map(str, settings.seeds))}; {length}; robustmat {version('robustmat')}."
+    return f"Seeds {', '.join(map(str, settings.seeds))}; {length}; robustmat {__version__}."

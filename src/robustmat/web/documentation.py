@@ -41,7 +41,7 @@ _PAIR = {
     "contributions": [{"name": "pair", "log_odds": 0.9}, {"name": "frames", "log_odds": 0.3}],
 }
 EXAMPLES: dict[str, dict[str, Any]] = {
-    "health": {"status": "ok", "version": "0.1.0", "busy": 0, "queue": 8},
+    "health": {"status": "ok", "version": "0.2.0", "busy": 0, "queue": 8},
     "models": {
         "models": [
             {
@@ -75,7 +75,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "evidence": "placement",
         "threshold": 0.4,
         "min_probability": None,
-        "version": "0.1.0",
+        "version": "0.2.0",
         "perturb": "clean",
         "warnings": [],
         "seconds": 0.31,
