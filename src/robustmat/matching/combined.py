@@ -185,7 +185,7 @@ def whole_frame(frame: EmbeddedFrame) -> SceneView:
     keypoints = no_keypoints()
     if _has_keypoints(frame):
         keypoints = {name: frame.arrays[VIEW + name] for name in keypoints}
-        keypoints["keypoint_place"] = keypoints["keypoint_place"] * np.float32(scale)
+        keypoints["keypoint_place"] = np.float32(scale) * np.asarray(keypoints["keypoint_place"], np.float32)
     return SceneView(
         boxes=scale * np.array([mark.box for mark in frame.landmarks], np.float64).reshape(-1, 4),
         category=_categories(frame),
