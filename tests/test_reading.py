@@ -160,6 +160,20 @@ def test_no_other_format_is_decoded(tmp_path: Path, kind: str) -> None:
         read_image(path)
 
 
+def test_an_image_beyond_all_measure_is_refused_in_megapixels(tmp_path: Path) -> None:
+    path = tmp_path / "huge.ppm"
+    path.write_bytes(b"P6 20000 20000 255\n")  # as much as is read before it is refused
+    for read in (read_image, image_size):
+        with pytest.raises(
+            InputError, match=r"image has 400 megapixels, allowed are 179: .*huge\.ppm; reduce it first"
+        ):
+            read(path)
+    path.write_bytes(b"P6 12000 12000 255\n")  # Pillow warns of such sizes; nobody here can do anything about it
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert image_size(path) == (12000, 12000)
+
+
 def test_cityscapes_label_ids_are_not_taken_for_train_ids(image: Path, tmp_path: Path) -> None:
     labels = np.full((60, 90), 23, np.uint8)  # sky, by label id
     labels[30:] = 7  # road; a traffic sign by train id

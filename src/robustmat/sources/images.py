@@ -5,6 +5,7 @@ therefore refer to the upright image, which is what viewers and labelling tools 
 """
 
 import io
+import re
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -157,6 +158,11 @@ def _identify(file: Path | BinaryIO, where: str, what: str, formats: Sequence[st
     except PIL.UnidentifiedImageError:
         known = "PNG, JPEG, BMP, TIFF, WebP or PPM" if formats is FORMATS else " or ".join(formats)
         raise InputError(f"{what} is in no known image format: {where}; use {known}") from None
+    except PIL.Image.DecompressionBombError as problem:
+        found = re.search(r"\d{6,}", str(problem))  # the pixels; nothing else tells them, as nothing was opened
+        size = f"has {int(found[0]) / 1e6:.0f} megapixels" if found else "is too large"
+        most = 2 * (PIL.Image.MAX_IMAGE_PIXELS or 0) / 1e6
+        raise InputError(f"{what} {size}, allowed are {most:.0f}: {where}; reduce it first") from None
     except Exception as problem:  # Pillow's readers raise all sorts of things over broken files
         raise InputError(f"{what} cannot be read: {where}: {problem}") from None
 
