@@ -43,6 +43,7 @@ def demo(
     from robustmat.report import VERDICTS, Section, summarize, write_match_report
     from robustmat.simulation import build_town, drive_town
     from robustmat.sources.images import write_image
+    from robustmat.types import plural
 
     console = make_console()
     console.print(INTRODUCTION, highlight=False)
@@ -70,10 +71,10 @@ def demo(
     console.print(table)
     shared = _identities(frame_a.landmarks) & _identities(frame_b.landmarks)
     console.print(summarize(result, result.correct), highlight=False)
-    counts = f"{len(frame_a.landmarks)} landmarks in A, {len(frame_b.landmarks)} in B"
+    counts = f"{plural(len(frame_a.landmarks), 'landmark')} in A, {len(frame_b.landmarks)} in B"
     console.print(f"({counts}, {len(shared)} of them in both frames)", highlight=False)
     likely = [sum(mark.is_likely for mark in marks) for marks in (detected.landmarks_a, detected.landmarks_b)]
-    finding = f"{likely[0]} landmarks found in A, {likely[1]} in B"
+    finding = f"{plural(likely[0], 'landmark')} found in A, {likely[1]} in B"
     without = f"Without boxes, by '{detector.name}': {finding}; {summarize(detected, detected.correct)}"
     console.print(f"\n{without}", highlight=False)
     picture = result.draw(out / "matches.png", result.correct)

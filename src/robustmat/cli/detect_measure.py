@@ -44,6 +44,7 @@ def evaluate(
     from robustmat.detection.registry import load_detector
     from robustmat.files import write_json
     from robustmat.landmarks.boxes import check_category
+    from robustmat.types import plural
 
     categories = tuple(check_category(name, "--labelled") for name in labelled.split(","))
     console = make_console(soft_wrap=True)
@@ -51,7 +52,8 @@ def evaluate(
     truths = [truth for path in data for truth in _truths(path, include, exclude, every)]
     report = evaluate_detector(loaded, track(truths, "detecting", console=console, transient=True), categories)
     report |= {"data": [path.name for path in data], "include": include, "exclude": exclude, "every": every}
-    table = Table("category", "landmarks", "AP", "precision", "recall", title=f"{loaded.name}, {len(truths)} frames")
+    title = f"{loaded.name}, {plural(len(truths), 'frame')}"
+    table = Table("category", "landmarks", "AP", "precision", "recall", title=title)
     for category, row in report["classes"].items():
         table.add_row(category, str(row["n"]), *(_number(row[key]) for key in ("ap", "precision", "recall")))
     console.print(table)

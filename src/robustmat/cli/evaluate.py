@@ -229,6 +229,8 @@ def _caption(report: dict[str, Any]) -> str:
 
 def _believed(report: dict[str, Any]) -> str:
     """How far probabilities hold, and what is matched where nothing can be."""
+    from robustmat.types import plural
+
     calibration, unrelated = report["calibration"], report["unrelated"]
     parts = []
     if calibration["ece"] is not None:
@@ -238,5 +240,6 @@ def _believed(report: dict[str, Any]) -> str:
         parts.append(f"Of {calibration['n_above_0.9']} candidates above 0.9, {share:.1%} are right.")
     if unrelated["n_frame_pairs"]:
         pairs = unrelated["n_frame_pairs"]
-        parts.append(f"{unrelated['matches']} matches in {pairs} pairs of frames that share nothing.")
+        matches = plural(unrelated["matches"], "match", "matches")
+        parts.append(f"{matches} in {plural(pairs, 'frame pair')} that share nothing.")
     return " ".join(parts)

@@ -75,6 +75,8 @@ def _judge(dataset: "LandmarkDataset", out: Path, count: int, seed: int, candida
 def _print(counts: dict[str, Any], dataset: "LandmarkDataset") -> None:
     from rich.table import Table
 
+    from robustmat.types import plural
+
     table = Table(title=f"{counts['name']} (world {counts['world']})", title_justify="left")
     for column in ("", "pole", "sign", "light", "window", "all"):
         table.add_column(column, justify="right" if column else "left")
@@ -90,8 +92,8 @@ def _print(counts: dict[str, Any], dataset: "LandmarkDataset") -> None:
     row("matched pairs, 2 to 25 m", "matched_pairs")
     console = make_console()
     console.print(table)
-    console.print(f"{counts['frames']} frames ({counts['frames_without_landmarks']} without landmarks), ", end="")
-    console.print(f"{counts['frame_pairs']} frame pairs 2 to 25 m apart")
+    frames, pairs = plural(counts["frames"], "frame"), plural(counts["frame_pairs"], "frame pair")
+    console.print(f"{frames} ({counts['frames_without_landmarks']} without landmarks), {pairs} 2 to 25 m apart")
     source = dataset.source
     if source.get("identities") in ("triangulation", "lidar and triangulation"):
         console.print(f"identities by {source['identities'].replace('lidar', 'LiDAR')}")

@@ -163,19 +163,21 @@ def info(map_: Map, at: At = None, storage: Storage = None, json: Json = None) -
     from rich.table import Table
 
     from robustmat.files import write_json
+    from robustmat.types import plural
 
     opened = _open(map_, at, storage)
     from robustmat.mapping.info import map_info
 
     told = map_info(opened)
+    unplaced = f"; {plural(told.unplaced, 'sighting')} without a place" if told.unplaced else ""
     table = Table("", "", title=f"map {map_}, version {told.version}", show_header=False)
     table.add_row("world", told.world)
     table.add_row("made by", f"{told.checkpoint}, evidence {told.evidence}, fingerprint {told.fingerprint}")
     table.add_row("drives", ", ".join(told.drives) or "none yet")
-    table.add_row("length", f"{told.metres:.0f} m in {told.keyframes} keyframes")
-    table.add_row("landmarks", f"{told.landmarks} sightings, {told.views} views to search")
+    table.add_row("length", f"{told.metres:.0f} m in {plural(told.keyframes, 'keyframe')}")
+    table.add_row("landmarks", f"{plural(told.landmarks, 'sighting')}, {plural(told.views, 'view')} to search")
     placed = ", ".join(f"{count} {kind}" for kind, count in told.objects.items()) or "none"
-    table.add_row("objects", f"{placed}; {told.unplaced} sightings without a place" if told.unplaced else placed)
+    table.add_row("objects", placed + unplaced)
     for precision, size in told.bytes_per_kilometre.items():
         here = " (this map)" if precision == told.precision else ""
         table.add_row(f"at {precision}", f"{size / 1e6:.2f} MB per kilometre{here}")
@@ -355,5 +357,8 @@ def _report(opened: "LandmarkMap", answers: list[dict[str, Any]], json: Path | N
 
 
 def _say_added(console: Any, written: int, there: int, place: str) -> None:
-    before = f", {there} were there already" if there else ""
-    console.print(f"{written} stretches of road added to {place}{before}", soft_wrap=True)
+    from robustmat.types import plural
+
+    before = f", {there} {'was' if there == 1 else 'were'} there already" if there else ""
+    stretches = plural(written, "stretch of road", "stretches of road")
+    console.print(f"{stretches} added to {place}{before}", soft_wrap=True)

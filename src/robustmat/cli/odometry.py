@@ -250,9 +250,11 @@ def _say(done: Any, metrics: dict[str, Any], out: Path) -> None:
         make_console().print(table)
     for note in done.notes:
         say(f"note: {note}")
+    from robustmat.types import plural
+
     by = ", ".join(metrics["metres_by"]) or "nothing"
     say(
-        f"{len(done.frames)} frames, {len(done.tracks)} tracks, metres by {by}; real time factor "
+        f"{plural(len(done.frames), 'frame')}, {plural(len(done.tracks), 'track')}, metres by {by}; real time factor "
         f"{done.real_time_factor:.2f} ({done.seconds:.1f} s for {done.drive_seconds:.1f} s of driving)"
     )
     say(f"look at {out / 'trajectory.png'} and {out / 'tracks.png'}; {out / 'dataset'} goes into `robustmat map build`")

@@ -38,6 +38,7 @@ def simulate(
     from robustmat.simulation import LAYOUTS, build_town, drive_town, kitti_camera
     from robustmat.simulation.write_kitti import ORIGIN as KITTI_ORIGIN
     from robustmat.simulation.write_oxford import ORIGIN as OXFORD_ORIGIN
+    from robustmat.types import plural
 
     if layout not in LAYOUTS:
         raise ConfigError(f"unknown layout {layout!r}: choose one of {', '.join(LAYOUTS)}")
@@ -71,7 +72,9 @@ def simulate(
         "oxford": f"{folder} --origin {_spoken(OXFORD_ORIGIN)}",
     }
     named = f"--name {the_drive.name} --world {the_drive.world} --out DATASET"
-    console.print(f"{frames} frames of {the_drive.name} in {folder}, with the true identities", soft_wrap=True)
+    console.print(
+        f"{plural(frames, 'frame')} of {the_drive.name} in {folder}, with the true identities", soft_wrap=True
+    )
     way = ways.get(layout, str(folder))
     console.print(f"Next: robustmat prepare {layout} {way} {named}", soft_wrap=True)
 

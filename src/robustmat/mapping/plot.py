@@ -13,7 +13,7 @@ from PIL import ImageDraw, ImageFont
 from robustmat.errors import ConfigError, InputError
 from robustmat.files import replacing, write_text
 from robustmat.mapping.landmark_map import LandmarkMap
-from robustmat.types import CATEGORIES, Array
+from robustmat.types import CATEGORIES, Array, plural
 
 COLORS = {
     "traffic_sign": (230, 159, 0),
@@ -79,8 +79,9 @@ def view_of(opened: LandmarkMap, answers: Sequence[Mapping[str, Any]] = ()) -> V
     def flat(points: Any) -> Array:
         return np.asarray((np.array(points, float).reshape(-1, 3) - origin) @ plane.T)
 
+    counts = f"{plural(len(things), 'object')}, {plural(len(keyframes), 'keyframe')}"
     return View(
-        title=f"{opened.header.world}: {len(things)} objects, {len(keyframes)} keyframes{_told(answers)}",
+        title=f"{opened.header.world}: {counts}{_told(answers)}",
         objects={kind: flat([one.position for one in things if one.category == kind]) for kind in CATEGORIES},
         routes={
             drive: flat([info.position for info in keyframes if info.dataset == drive])

@@ -28,7 +28,7 @@ from robustmat.odometry.tracks import Track, join_tracks, placed_tracks, sightin
 from robustmat.odometry.trajectory import trajectory_errors
 from robustmat.odometry.window import adjusted, chained
 from robustmat.progress import Progress, silent
-from robustmat.types import Array, Frame, Landmark
+from robustmat.types import Array, Frame, Landmark, plural
 
 ASSISTED, BASELINE = "assisted", "baseline"
 FOCAL_DOUBT = 3.0  # nats a step that another focal length must be better by
@@ -209,9 +209,9 @@ def tell(
     metres = Counter(done.steps[arm].metres_by for done in measured)
     unknown = sum(count for word, count in metres.items() if word.startswith("nothing"))
     if unknown:
-        notes.append(f"{unknown} steps have no scale: the shape is right, the metres are not")
+        notes.append(f"no scale for {plural(unknown, 'step')}: the shape is right, the metres are not")
     if metres["the speed before"]:
-        notes.append(f"{metres['the speed before']} steps took their length from the speed before them")
+        notes.append(f"the speed before gave the length of {plural(metres['the speed before'], 'step')}")
     if ASSISTED in configs:
         alone = longest_run([not done.links for done in measured[1:]])
         if alone >= 10:
@@ -223,7 +223,7 @@ def tell(
                 notes.append(f"a focal length a fifth {word} than given fits better: check the intrinsics")
     missing = [done.name for done in measured if any(note.startswith("no image") for note in done.notes)]
     if missing:
-        notes.append(f"{len(missing)} images could not be read, such as {missing[0]}")
+        notes.append(f"{plural(len(missing), 'image')} could not be read, such as {missing[0]}")
     return tuple(notes)
 
 

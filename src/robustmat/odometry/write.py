@@ -20,6 +20,7 @@ from robustmat.odometry.run import USUAL_INTERVAL, Odometry
 from robustmat.odometry.tracks import tracks_table, with_tracks
 from robustmat.odometry.trajectory import write_kitti, write_tum
 from robustmat.sources.drive import Drive
+from robustmat.types import plural
 
 
 def write_odometry(done: Odometry, drive: Drive, out: Path) -> dict[str, Any]:
@@ -31,7 +32,7 @@ def write_odometry(done: Odometry, drive: Drive, out: Path) -> dict[str, Any]:
     if done.lidar_poses is not None:
         write_kitti(out / "trajectory_lidar.txt", done.lidar_poses)
     write_json(out / "tracks.json", tracks_table(done.tracks, done.measured))
-    plot_trajectory(done, out / "trajectory.png", f"{drive.name}: {len(done.frames)} frames")
+    plot_trajectory(done, out / "trajectory.png", f"{drive.name}: {plural(len(done.frames), 'frame')}")
     draw_tracks(done, out / "tracks.png")
     frames = with_tracks(done.frames, done.best, done.measured, done.tracks)
     readable = [i for i, one in enumerate(done.measured) if not any(note.startswith("no image") for note in one.notes)]
