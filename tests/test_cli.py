@@ -2,10 +2,12 @@
 
 import io
 import json
+import re
 import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +20,10 @@ import scene
 from models_for_tests import untrained
 from robustmat.checkpoints.store import Provenance, save_checkpoint, shipped_checkpoints
 from robustmat.cli import app, main
+from robustmat.cli.checks import BRINGS, EXTRA_OF, missing_package
 from robustmat.matching.decision import Decision
 from robustmat.methods import method_names
+from robustmat.sources.video import video_writer
 
 VERBS = ["demo", "match", "simulate", "prepare", "inspect", "perturb", "train", "evaluate", "models"]
 
@@ -51,9 +55,28 @@ def run_apart(*arguments: object) -> Done:
     return Done(done.returncode, done.stdout, done.stderr)
 
 
+HIDE = """
+import sys
+
+class Hiding:
+    def __init__(self, finder, packages):
+        self.finder, self.packages = finder, packages
+
+    def __getattr__(self, name):
+        return getattr(self.finder, name)
+
+    def find_spec(self, name, path=None, target=None):
+        return None if name.partition(".")[0] in self.packages else self.finder.find_spec(name, path, target)
+
+def hide(packages):
+    sys.meta_path[:] = [Hiding(finder, packages) for finder in sys.meta_path]
+
+"""
+
+
 def run_without(packages: tuple[str, ...], *arguments: object) -> Done:
     """The command in a process of its own, where some packages are not installed."""
-    code = f"import sys; sys.modules.update(dict.fromkeys({packages})); from robustmat.cli import main; main()"
+    code = f"{HIDE}hide({packages})\nfrom robustmat.cli import main\nmain()"
     command = [sys.executable, "-c", code, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return Done(done.returncode, done.stdout, done.stderr)
@@ -204,6 +227,52 @@ def test_perturb_writes_another_image_of_the_same_size(files: Path, tmp_path: Pa
     clean, noisy = cv2.imread(str(files / "a.png")), cv2.imread(str(tmp_path / "noisy.png"))
     assert noisy.shape == clean.shape
     assert (noisy != clean).any()
+
+
+def test_hints_to_install_name_the_extra_that_brings_a_package() -> None:
+    with (Path(__file__).parent.parent / "pyproject.toml").open("rb") as file:
+        extras = tomllib.load(file)["project"]["optional-dependencies"]
+    brought: dict[str, set[str]] = {}
+    for extra in extras.keys() - {"docs", "dev"}:
+        for requirement in extras[extra]:
+            name, _, inner = requirement.partition("[")
+            if name == "robustmat":
+                brought.setdefault(extra, set()).update(inner.rstrip("]").split(","))
+            else:
+                package = re.match(r"[\w-]+", name)[0].replace("-", "_")
+                assert EXTRA_OF[package] == extra
+
+    def all_of(extra: str) -> set[str]:
+        return {name for other in brought.get(extra, ()) for name in (other, *all_of(other))}
+
+    assert {extra: all_of(extra) for extra in brought} == BRINGS
+    assert set(EXTRA_OF.values()) == extras.keys() - {"docs", "dev"}
+    told = missing_package(["torch", "lightning", "tensorboard"], "training")
+    assert told == "training needs torch, lightning and tensorboard: pip install 'robustmat[train]'"
+
+
+@pytest.mark.parametrize(
+    ("packages", "arguments", "extra"),
+    [
+        (("torch", "onnx"), ["export", "onnx", "--out", "out"], "export"),
+        (("torch", "torch_pruning"), ["prune", "street", "--out", "out"], "prune"),
+        (("torch", "lightning"), ["reproduce", "main"], "train"),
+        (("rosbags",), ["prepare", "rosbag", "{files}/x.bag", "--out", "out"], "ros"),
+        (("torch", "torchdiffeq"), ["bench", "training"], "bench"),
+        (("evo",), ["odometry", "{files}/frames.avi", "--out", "{files}/out"], "odometry"),
+    ],
+)
+def test_a_verb_without_its_packages_says_how_to_install_them(
+    packages: tuple[str, ...], arguments: list[str], extra: str, tmp_path: Path
+) -> None:
+    (tmp_path / "x.bag").write_bytes(b"#ROSBAG V2.0\n")
+    with video_writer(tmp_path / "frames.avi", 5.0) as add:
+        for _ in range(2):
+            add(np.zeros((40, 60, 3), np.uint8))
+    told = run_without(packages, *(word.format(files=tmp_path) for word in arguments))
+    assert told.returncode == 2
+    assert told.stderr.endswith(f": pip install 'robustmat[{extra}]'\n")
+    assert told.stderr.count("\n") == 1
 
 
 def test_models_prints_the_papers_shapes() -> None:

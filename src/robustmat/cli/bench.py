@@ -195,7 +195,7 @@ def training(
     try:
         from robustmat.bench.training import TrainingSettings, bench_training
     except ModuleNotFoundError as missing:
-        raise ConfigError(f"this benchmark needs '{missing.name}': pip install 'robustmat[bench,train]'") from None
+        raise ConfigError(f"this benchmark needs '{missing.name}': pip install 'robustmat[bench]'") from None
 
     _check(plot, clock)
     _set_threads(threads)

@@ -37,7 +37,15 @@ EXTRA_OF = {
     "rosbags": "ros",
     "evo": "odometry",
     "poselib": "odometry",
-    "kiss_icp": "odometry",
+}
+# Which extras bring others, as pyproject.toml has it.
+BRINGS = {
+    "export": {"torch"},
+    "train": {"export", "torch"},
+    "prune": {"train", "export", "torch"},
+    "bench": {"train", "export", "torch"},
+    "faster-rcnn": {"torch"},
+    "cluster": {"map"},
 }
 
 
@@ -50,9 +58,11 @@ def need(*packages: str, purpose: str = "this") -> None:
 
 def missing_package(names: list[str], purpose: str = "this") -> str:
     """What to say when packages are missing, with the command that installs them."""
-    extras = sorted({EXTRA_OF[name] for name in names if name in EXTRA_OF})
-    wanted = f"'robustmat[{','.join(extras)}]'" if extras else " ".join(names)
-    return f"{purpose} needs {' and '.join(names)}: pip install {wanted}"
+    extras = {EXTRA_OF[name] for name in names if name in EXTRA_OF}
+    extras -= {brought for extra in extras for brought in BRINGS.get(extra, ())}
+    wanted = f"'robustmat[{','.join(sorted(extras))}]'" if extras else " ".join(names)
+    listed = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+    return f"{purpose} needs {listed}: pip install {wanted}"
 
 
 def choose_device(name: str) -> str:

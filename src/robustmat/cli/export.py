@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from robustmat.cli.checks import output_folder
+from robustmat.cli.checks import need, output_folder
 from robustmat.cli.console import make_console, progress_bars, say
 
 if TYPE_CHECKING:
@@ -45,15 +45,10 @@ def onnx(
 
         robustmat match a.png b.png --boxes-a a.json --boxes-b b.json --runtime onnx --checkpoint street-onnx
     """
-    from importlib.util import find_spec
-
     from robustmat.checkpoints.store import load_checkpoint
-    from robustmat.errors import ConfigError
     from robustmat.export.frames import TOWN, street_frames
 
-    missing = [name for name in ("onnx", "onnxruntime") if find_spec(name) is None]
-    if missing:
-        raise ConfigError(f"exporting needs {' and '.join(missing)}: pip install 'robustmat[export]'")
+    need("torch", "onnx", purpose="exporting")
     from robustmat.export.write import check_exportable, export_onnx
 
     console, errors = make_console(), make_console(stderr=True)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from robustmat.cli.checks import output_folder, plain_name
+from robustmat.cli.checks import need, output_folder, plain_name
 from robustmat.cli.console import make_console, progress_bars
 from robustmat.cli.denoise import DEFAULT, Denoise
 from robustmat.cli.reproduce_evidence import write_diffusion, write_leave_one_out
@@ -103,6 +103,8 @@ def reproduce(
 
         robustmat reproduce main --data D0002 --data D0005 --data D0013 --leave-one-out --budget 3
     """
+    trains = not from_predictions and table not in (*OTHER_PAGES, "diffusion", "leave-one-out")
+    need("torch", *(("lightning", "tensorboard") if trains else ()), purpose="robustmat reproduce")
     import torch
 
     from robustmat.dataset.store import open_dataset
