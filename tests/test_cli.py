@@ -229,6 +229,27 @@ def test_perturb_writes_another_image_of_the_same_size(files: Path, tmp_path: Pa
     assert (noisy != clean).any()
 
 
+def test_one_image_is_one_image(files: Path, tmp_path: Path) -> None:
+    told = run("denoise", files / "a.png", "--denoiser", "nlm", "--out", tmp_path / "clean.png").stdout
+    assert told.startswith("1 image denoised by nlm")
+
+
+@pytest.mark.parametrize("verb", ["detect", "denoise"])
+def test_a_broken_image_of_a_folder_is_named_with_a_way_around_it(verb: str, files: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "frames"
+    folder.mkdir()
+    shutil.copy(files / "a.png", folder)
+    (folder / "b.png").write_bytes((files / "b.png").read_bytes()[:1000])
+    tool = ("--detector", "classic") if verb == "detect" else ("--denoiser", "nlm")
+    out = tmp_path / ("boxes.json" if verb == "detect" else "clean")
+    refused = run(verb, folder, *tool, "--out", out, check=False)
+    assert refused.returncode == 2
+    assert f"broken: {folder / 'b.png'}" in refused.stderr
+    assert f"to do without it, move it out of {folder}" in refused.stderr
+    (folder / "b.png").unlink()
+    run(verb, folder, *tool, "--out", out)
+
+
 def test_hints_to_install_name_the_extra_that_brings_a_package() -> None:
     with (Path(__file__).parent.parent / "pyproject.toml").open("rb") as file:
         extras = tomllib.load(file)["project"]["optional-dependencies"]
@@ -309,6 +330,10 @@ def test_models_names_what_can_be_loaded_where_there_is_no_torch() -> None:
         (["perturb", "{files}/a.png", "--with", "papr:16", "--out", "{files}/x.png"], "paper"),
         (["models", "papre"], "did you mean 'paper'"),
         (["perturb", "{files}/a.png", "--with", "paper:16", "--out", "{files}/a.png/x.png"], "cannot write"),
+        (["perturb", "{files}/a.png", "--with", "snow"], "needs a level (severity, 1 to 5): write snow:3"),
+        (["detect", "{files}", "--picture", "{files}/x.png"], "x.png names one picture, but several are written"),
+        (["denoise", "{files}", "--out", "{files}/x.png"], "x.png names one picture, but several are written"),
+        (["detect", "{files}/a.png", "--picture", "{files}/x.gif"], "must end in .png"),
     ],
 )  # fmt: skip
 def test_wrong_input_is_one_clear_line_and_exit_code_2(files: Path, arguments: list[str], message: str) -> None:

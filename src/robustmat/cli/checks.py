@@ -15,6 +15,8 @@ from pathlib import Path
 from robustmat.errors import ConfigError, InputError, OutputError
 from robustmat.files import UNWRITABLE, unwritable
 
+PICTURES = (".png", ".jpg", ".jpeg")  # what pictures for people are named
+
 # Which extra brings a package that `pip install robustmat` alone does not bring.
 EXTRA_OF = {
     "torch": "torch",
@@ -112,6 +114,13 @@ def check_output(path: Path | None, suffixes: tuple[str, ...] | None = None, fol
         raise OutputError(unwritable(problem, path)) from None
 
 
+def check_pictures(option: str, path: Path | None, suffixes: tuple[str, ...], alone: bool) -> None:
+    """Refuse what cannot hold the pictures of one image, a file, or of several, a folder."""
+    if path is not None and not alone and path.suffix.lower() in suffixes and not path.is_dir():
+        raise InputError(f"{option} {path} names one picture, but several are written: name a folder")
+    check_output(path, suffixes if alone else None, folder=not alone)
+
+
 def plain_name(name: str | None) -> str | None:
     """Callback of an option that becomes a part of a path: it must not lead elsewhere."""
     if name is not None and (name in ("", ".", "..") or "/" in name or "\\" in name or not name.isprintable()):
@@ -133,7 +142,7 @@ def output_folder(path: Path | None) -> Path | None:
 
 def output_picture(path: Path | None) -> Path | None:
     """Callback of an option that names a picture to write."""
-    check_output(path, (".png", ".jpg", ".jpeg"))
+    check_output(path, PICTURES)
     return path
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer.core import TyperCommand
 
-from robustmat.cli.checks import output_file, output_picture
+from robustmat.cli.checks import check_pictures, output_file, output_picture
 from robustmat.cli.console import make_console, progress_bars
 
 if TYPE_CHECKING:
@@ -76,12 +76,12 @@ def denoise(
 
     robustmat denoise FOLDER --measure paper:19,paper:16,paper:13,awgn:16 --denoiser sgn --denoiser nlm
     """
-    from robustmat.cli.checks import check_output
     from robustmat.denoising.registry import load_denoiser
     from robustmat.detection.frames import frames_of, is_single_image
     from robustmat.errors import InputError
     from robustmat.files import write_json
     from robustmat.sources.images import READABLE, write_image
+    from robustmat.types import plural
 
     if (out is None) == (measure is None):
         raise InputError("say what to do: denoise IMAGE --out FILE, or denoise FOLDER --measure paper:16")
@@ -93,14 +93,14 @@ def denoise(
     console, errors = make_console(soft_wrap=True), make_console(stderr=True)
     if out is not None:
         alone = is_single_image(sources)
-        check_output(out, READABLE if alone else None, folder=not alone)
+        check_pictures("--out", out, READABLE, alone)
         loaded = load_denoiser(names[0])
         count = 0
         for frame in frames_of(sources, every):
             name = frame.name if Path(frame.name).suffix else f"{frame.name}.png"  # a video's frames are numbers
             write_image(out if alone else out / name, loaded.denoise(frame.image))
             count += 1
-        console.print(f"{count} denoised by {loaded.name}: wrote {out}", highlight=False)
+        console.print(f"{plural(count, 'image')} denoised by {loaded.name}: wrote {out}", highlight=False)
         return
     from robustmat.denoising.measure import draw_sheet, measure_denoisers
     from robustmat.perturb import parse
@@ -122,9 +122,10 @@ def denoise(
 def _print_gains(gains: "list[Gain]", console: "Console") -> None:
     from rich.table import Table
 
-    table = Table(
-        "noise", "denoiser", "before, dB", "after, dB", "gain, dB", "least gain", title=f"{gains[0].frames} frames"
-    )
+    from robustmat.types import plural
+
+    title = plural(gains[0].frames, "frame")
+    table = Table("noise", "denoiser", "before, dB", "after, dB", "gain, dB", "least gain", title=title)
     for gain in gains:
         numbers = (gain.before, gain.after, gain.gain, gain.least_gain)
         table.add_row(gain.perturbation, gain.denoiser, *(f"{number:.2f}" for number in numbers))

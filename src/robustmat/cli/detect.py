@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from robustmat.cli.checks import need, output_file, output_folder
+from robustmat.cli.checks import PICTURES, check_pictures, need, output_file, output_folder
 from robustmat.cli.console import make_console, progress_bars
 from robustmat.cli.default_verb import DefaultVerb
 from robustmat.cli.detect_measure import Detector, evaluate, matches, table
@@ -66,6 +66,7 @@ def images(
 
     console = make_console(soft_wrap=True)
     alone = is_single_image(sources)
+    check_pictures("--picture", picture, PICTURES, alone)
     loaded = load_detector(detector)
     found: dict[str, Sequence[Landmark]] = {}
     sizes: dict[str, tuple[int, int]] = {}

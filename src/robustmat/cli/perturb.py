@@ -39,7 +39,10 @@ def perturb(
     `robustmat perturb IMAGE --with paper:16 --out FILE`, or `robustmat perturb --gallery FILE`.
     """
     from robustmat.errors import InputError
+    from robustmat.perturb import parse
 
+    if with_ is not None:
+        parse(with_)  # says what is wrong with it, before asking for more
     if (with_ is None) != (out is None):
         raise InputError("--with and --out belong together: perturb IMAGE --with paper:16 --out FILE")
     if with_ is None and gallery is None:

@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from robustmat.errors import InputError
 from robustmat.sources.folder import named_files
 from robustmat.sources.images import READABLE, read_image
 from robustmat.sources.video import is_video, open_video
-from robustmat.types import Frame, InMemory
+from robustmat.types import Frame, Image, InMemory
 
 
 def is_single_image(paths: Sequence[Path]) -> bool:
@@ -21,9 +22,17 @@ def frames_of(paths: Sequence[Path], every: int = 1) -> Iterator[Frame]:
     for path in paths:
         if path.is_dir():
             for image in list(named_files(path, READABLE, "images").values())[::every]:
-                yield Frame(image.name, InMemory(read_image(image)))
+                yield Frame(image.name, InMemory(_read_one_of(path, image)))
         elif is_video(path):
             for number, pixels in open_video(path).images(every):
                 yield Frame(f"{number:06d}", InMemory(pixels))
         else:
             yield Frame(path.name, InMemory(read_image(path)))
+
+
+def _read_one_of(folder: Path, path: Path) -> Image:
+    """An image that nobody named: who gave the folder may not want it."""
+    try:
+        return read_image(path)
+    except InputError as problem:
+        raise InputError(f"{problem}; to do without it, move it out of {folder}") from None
