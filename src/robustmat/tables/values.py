@@ -80,9 +80,7 @@ class Leads(Mapping[str, tuple[str, Difference]]):
     Each is computed when it is asked for: a page shows few of them, and each is a bootstrap.
     """
 
-    def __init__(
-        self, lines: Sequence[Line], groups: Sequence[Mapping[str, Sequence[Entry]]], negatives: str
-    ) -> None:
+    def __init__(self, lines: Sequence[Line], groups: Sequence[Mapping[str, Sequence[Entry]]], negatives: str) -> None:
         rivals = {line.label: _best_rival(line, lines) for line in lines}
         self.rivals = {label: rival for label, rival in rivals.items() if rival is not None}
         self.groups, self.negatives = groups, negatives
