@@ -41,9 +41,14 @@ def street(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_detected_boxes_go_into_match(street: Path) -> None:
     for name in "ab":
-        run("detect", street / f"drive/{name}.png", "--out", street / f"{name}.json", "--picture", street / "p.png")
+        image, pictures = street / f"drive/{name}.png", ("--picture", street / "p.png")
+        run("detect", image, "--out", street / f"{name}.json", *pictures, "--doubtful")
     landmarks = json.loads((street / "a.json").read_text())["landmarks"]
-    assert landmarks
+    run("detect", street / "drive/a.png", "--out", street / "sure.json")
+    sure = json.loads((street / "sure.json").read_text())["landmarks"]
+    assert sure
+    assert [mark for mark in landmarks if mark in sure] == sure
+    assert min(mark["confidence"] for mark in landmarks) < min(mark["confidence"] for mark in sure)
     assert all(landmark.keys() == {"box", "category", "confidence"} for landmark in landmarks)
     assert PIL.Image.open(street / "p.png").size == (1242, 375)
     given = ("--boxes-a", street / "a.json", "--boxes-b", street / "b.json", "--json", street / "given.json")

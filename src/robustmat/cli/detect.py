@@ -52,6 +52,9 @@ def images(
     ] = None,
     detector: Detector = "street-detector",
     every: Annotated[int, typer.Option(min=1, help="Of folders and videos take one frame of so many.")] = 1,
+    doubtful: Annotated[
+        bool, typer.Option("--doubtful", help="Also what is doubtful; `match` uses it, too, where it detects.")
+    ] = False,
 ) -> None:
     """Detect landmarks in images; `images` need not be named.
 
@@ -62,6 +65,7 @@ def images(
     from robustmat.detection.boxes import write_boxes, write_coco
     from robustmat.detection.drawing import draw_landmarks
     from robustmat.detection.frames import frames_of, is_single_image
+    from robustmat.detection.protocol import detect_for_matching
     from robustmat.detection.registry import load_detector
 
     console = make_console(soft_wrap=True)
@@ -71,7 +75,7 @@ def images(
     found: dict[str, Sequence[Landmark]] = {}
     sizes: dict[str, tuple[int, int]] = {}
     for frame in frames_of(sources, every):
-        name, landmarks = frame.name, loaded.detect(frame)
+        name, landmarks = frame.name, detect_for_matching(loaded, frame) if doubtful else loaded.detect(frame)
         height, width = frame.image.shape[:2]
         found[name], sizes[name] = landmarks, (width, height)
         console.print(f"{name}: {_counted(landmarks)}", highlight=False)
