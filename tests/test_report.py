@@ -31,8 +31,8 @@ def test_the_report_is_one_file_with_every_match_and_everyone_left_alone(result:
     assert "<p>go</p>" in text
     assert "<code>run</code>" in text
     assert "1 correct match, 1 wrong; 1 + 1 landmarks left unmatched" in text
-    assert "Unmatched in frame A: 1 (traffic sign)." in text
-    assert "Unmatched in frame B: 2 (traffic sign)." in text
+    assert "Unmatched in frame A (grey boxes): 1 traffic sign." in text
+    assert "Unmatched in frame B (grey boxes): 1 traffic sign." in text
     sources = re.findall(r'src="([^"]{0,30})', text)
     assert len(sources) == 5  # the picture, two crops a match
     assert all(source.startswith("data:image/png;base64,") for source in sources)

@@ -102,7 +102,9 @@ def _rows(result: MatchResult, correct: Sequence[bool | None] | None) -> list[di
 
 
 def _named(landmarks: Sequence[Landmark], indices: Sequence[int]) -> str:
-    return ", ".join(f"{index} ({landmarks[index].category.replace('_', ' ')})" for index in indices)
+    """How many of which kind: `3 poles, 1 traffic sign`. The pictures number matches, so indices would say nothing."""
+    kinds = Counter(landmarks[index].category.replace("_", " ") for index in indices)
+    return ", ".join(plural(count, kind) for kind, count in kinds.most_common())
 
 
 def _crops(result: MatchResult) -> tuple[list[str], list[str]]:
