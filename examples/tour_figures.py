@@ -9,6 +9,7 @@ import PIL.Image
 
 import robustmat
 from robustmat.detection.drawing import draw_landmarks
+from robustmat.detection.registry import load_detector
 from robustmat.files import replacing
 
 SAMPLES = Path(robustmat.__file__).parent / "web" / "samples"
@@ -21,7 +22,7 @@ def main(folder: Path) -> None:
     matcher = robustmat.load("street")
     with tempfile.TemporaryDirectory() as place:
         for name, write in {
-            "tour-boxes": lambda path: draw_landmarks(a.image, a.landmarks, path),
+            "tour-boxes": lambda path: draw_landmarks(a.image, load_detector().detect(a), path),
             "tour-matches": matcher.match(a, b).draw,
             "tour-snow": matcher.match(a, snow).draw,
         }.items():

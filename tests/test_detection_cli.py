@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from robustmat.cli import app
+from robustmat.detection.drawing import LEGEND
 from robustmat.detection.towns import write_town_frames
 from robustmat.files import write_text
 from robustmat.simulation import build_town, drive_town
@@ -49,7 +50,7 @@ def test_detected_boxes_go_into_match(street: Path) -> None:
     assert sure
     assert [mark for mark in landmarks if mark in sure] == sure
     assert all(landmark.keys() == {"box", "category", "confidence"} for landmark in landmarks)
-    assert PIL.Image.open(street / "p.png").size == (1242, 375)
+    assert PIL.Image.open(street / "p.png").size == (1242, 375 + LEGEND)
     given = ("--boxes-a", street / "a.json", "--boxes-b", street / "b.json", "--json", street / "given.json")
     run("match", street / "drive/a.png", street / "drive/b.png", *given)
     run("match", street / "drive/a.png", street / "drive/b.png", "--json", street / "detected.json")
