@@ -119,6 +119,13 @@ def test_report_has_every_key_of_the_contract_and_is_plain_json() -> None:
     assert report["n_matched"] == 3 * report["n_unmatched"]
 
 
+def test_fewer_frame_pairs_leave_the_landmark_pairs_alone() -> None:
+    whole, few = (evaluate(Judge([DRIVE], same), [DRIVE], resamples=20, most_frame_pairs=n)[1] for n in (300, 3))
+    assert len(few.frame_pairs.pairs) == 3 < len(whole.frame_pairs.pairs)
+    np.testing.assert_array_equal(few.pairs.identity_a, whole.pairs.identity_a)
+    np.testing.assert_array_equal(few.pairs.label, whole.pairs.label)
+
+
 def test_both_kinds_of_negatives_are_reported_whichever_was_asked_for() -> None:
     # Right about everything but landmarks of two classes, which only random negatives ask about.
     category = {mark.identity: mark.category for frame in DRIVE.frames for mark in frame.landmarks}

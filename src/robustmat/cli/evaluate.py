@@ -50,6 +50,9 @@ def evaluate(
     perturb_side: Annotated[str, typer.Option(help="Perturb both frames of a pair or the second.")] = "both",
     negatives: Annotated[str, typer.Option(help="Unmatched pairs: same-class or random.")] = "same-class",
     seed: Annotated[int, typer.Option(min=0, help="Draws pairs and noise.")] = 0,
+    frame_pairs: Annotated[
+        int, typer.Option(min=1, help="At most so many whole frame pairs; fewer are quicker, landmark pairs stay.")
+    ] = 300,
     json: Annotated[Path | None, typer.Option(callback=output_file, help="Write the numbers to this file.")] = None,
     predictions: Annotated[
         Path | None, typer.Option(callback=output_file, help="Write all predictions to this .npz file.")
@@ -122,6 +125,7 @@ def evaluate(
         method=_row_name(found, matcher.evidence, denoise),
         checkpoint=str(source),
         evidence=matcher.evidence,
+        most_frame_pairs=frame_pairs,
         progress=progress,
     )
     _print_report(console, report)
