@@ -151,7 +151,8 @@ PAGES = [path for path in sorted(RESULTS.glob("*.md")) if {"test", "negatives", 
 
 def check_leads(head: list[str], rows: list[list[str]], column: int, condition: str) -> int:
     """A lead is the difference of two ROC AUCs beside it, inside its own interval; gives how many numbers it saw."""
-    place = head.index(f"ROC AUC, {condition}")
+    named = f"ROC AUC, {condition}"
+    place = head.index(named if named in head else "ROC AUC")  # a table of one condition does not repeat it
     shown = {row[0].strip("*"): float(row[place].strip("*").split(" ± ")[0]) for row in rows}
     for row in rows:
         found = re.fullmatch(r"\**([+-][\d.]+) \[([+-][\d.]+), ([+-][\d.]+)\]\** \((.+)\)", row[column])
