@@ -149,6 +149,23 @@ def test_what_a_file_does_not_hold_is_said(
         assert expected in " ".join(capsys.readouterr().err.split())
 
 
+def test_leads_can_be_over_a_row_of_ones_choice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_packed(tmp_path / "main.npz", packed(["hardnet", "robustmat", "sosnet"]))
+    given = ("main", "--from-predictions", tmp_path / "main.npz", "--out", tmp_path / "x")
+    assert run(monkeypatch, *given, "--against", "hardnet") == 0
+    page = (tmp_path / "x" / "tables" / "main.md").read_text()
+    assert "lead over HardNet" in page
+    assert "--against hardnet" in page
+    rows = [line for line in page.splitlines() if line.startswith(("| HardNet |", "| SOSNet |", "| RobustMat |"))][:3]
+    assert sum(row.endswith("(HardNet) |") for row in rows) == 2  # and HardNet over nobody
+    assert run(monkeypatch, *given, "--against", "delg") == 2
+    assert "no row 'delg' to compare with: the table has hardnet" in " ".join(capsys.readouterr().err.split())
+    assert run(monkeypatch, "main", "--against", "hardnet") == 2
+    assert "--from-predictions" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("file", sorted(PREDICTIONS.glob("*.npz")), ids=lambda path: path.stem)
 def test_committed_tables_are_what_their_predictions_give(file: Path, tmp_path: Path) -> None:
     written = write_again(file, tmp_path, file.stem)

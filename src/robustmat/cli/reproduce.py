@@ -69,6 +69,10 @@ def reproduce(
         Path | None,
         typer.Option(metavar="FILE", help="Train nothing: make the table from a NAME.npz that lies beside a table."),
     ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(metavar="ROW", help="With --from-predictions: show every row's lead over this one."),
+    ] = None,
     index: Annotated[
         bool, typer.Option("--index", help="Also write NAME.json: each cell's predictions and commands.")
     ] = False,
@@ -115,8 +119,8 @@ def reproduce(
         torch.set_num_threads(threads)
     asked = methods.split(",") if methods else None
     conditions = perturb.split(",") if perturb else None
-    if from_predictions:
-        for path in _make_again(table, from_predictions, out, name, asked, conditions):
+    if from_predictions or against:
+        for path in _make_again(table, from_predictions, out, name, asked, conditions, against):
             make_console().print(f"wrote {path}", soft_wrap=True, highlight=False)
         return
     if table in OTHER_PAGES:
@@ -176,15 +180,23 @@ def reproduce(
 
 
 def _make_again(
-    table: str, predictions: Path, out: Path, name: str | None, methods: list[str] | None, conditions: list[str] | None
+    table: str,
+    predictions: Path | None,
+    out: Path,
+    name: str | None,
+    methods: list[str] | None,
+    conditions: list[str] | None,
+    against: str | None,
 ) -> list[Path]:
     from robustmat.errors import InputError
     from robustmat.tables.definitions import choose_table
     from robustmat.tables.make import write_again
 
+    if predictions is None:
+        raise InputError("--against compares rows of a finished table: give its file with --from-predictions")
     if table in (*OTHER_PAGES, "leave-one-out", "diffusion"):
         raise InputError(f"{table} is no table of trained methods: leave --from-predictions away")
     chosen = choose_table(table, conditions)
     return write_again(
-        predictions, out / "tables", name, table, methods, chosen.conditions if conditions else None
+        predictions, out / "tables", name, table, methods, chosen.conditions if conditions else None, against
     ).paths

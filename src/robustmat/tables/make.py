@@ -17,7 +17,7 @@ from robustmat.tables.packed import Cell, Entry, PackedTable, make_entry, make_j
 from robustmat.tables.page import Commands, shown_condition, write_page
 from robustmat.tables.plan import REFERENCES, EvaluationSplit, TrainingSplit, run_folder
 from robustmat.tables.reproduce import Found, Workspace, evaluate_command, start_of, test_name, train_command
-from robustmat.tables.values import HEADLINE, Section, make_section, mean_section
+from robustmat.tables.values import HEADLINE, Section, make_section, mean_section, over_row
 from robustmat.tables.write import write_csv, write_index
 
 EXTRAS = ("index", "bars", "examples")
@@ -96,6 +96,7 @@ def write_again(
     kind: str | None = None,
     labels: Sequence[str] | None = None,
     conditions: Sequence[str] | None = None,
+    against: str | None = None,
 ) -> Written:
     """The page and the CSV of a table from packed predictions.
 
@@ -104,6 +105,7 @@ def write_again(
         kind: which table; unless given, the one that the predictions were made for. Another one is an excerpt.
         labels: its rows, where they are not the table's own.
         conditions: likewise.
+        against: the row that leads are over, where it is not each row's best rival.
     """
     packed = read_packed(predictions)
     kind = kind or packed.table
@@ -113,6 +115,9 @@ def write_again(
         conditions = conditions or table.conditions
     sections = make_sections(packed.excerpt(labels, conditions))
     again = f"robustmat reproduce {kind} --from-predictions {predictions.name}"
+    if against:
+        sections = [over_row(section, against) for section in sections]
+        again += f" --against {against}"
     commands = Commands(packed.command, again, packed.amount)
     page = folder / f"{name or kind}.md"
     return Written(

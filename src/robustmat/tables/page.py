@@ -34,8 +34,8 @@ READING = (
     "Thresholds come from validation data. The CSV beside this page holds all metrics of all rows."
 )
 LEADS = (
-    "A lead is in ROC AUC, over the best row of another method that knows as much, with a 95 % interval by a paired "
-    "bootstrap over objects; bold where the interval leaves out zero."
+    "A lead is in ROC AUC, over {rival}, with a 95 % interval by a paired bootstrap over objects; bold where the "
+    "interval leaves out zero."
 )
 
 
@@ -75,7 +75,7 @@ def write_page(
     leads = _shown(same)
     parts.append(_table(_columns(same), head[1], leads))
     parts += [
-        f"{READING} {LEADS}" if leads.differences else READING,
+        f"{READING} {LEADS.format(rival=_rival(leads))}" if leads.differences else READING,
         "## Command",
         f"{commands.amount} Expect the numbers above, within their deviation.",
         _shell(commands.whole),
@@ -97,6 +97,10 @@ def write_page(
     parts += _beside_paper(table, same)
     write_text(path, "\n\n".join(parts) + "\n")
     return path
+
+
+def _rival(section: Section) -> str:
+    return row_label(section.against) if section.against else "the best row of another method that knows as much"
 
 
 def shown_condition(conditions: Sequence[str]) -> str:
@@ -163,7 +167,8 @@ def _table(columns: Sequence[Column], rows: Sequence[str], leads: Section | None
     order = sorted(rows, key=lambda name: -value[name] if value[name] == value[name] else float("inf"))
     head = ["method", *(column.heading for column in columns)]
     if leads:
-        head.append(f"lead over the best rival, {condition_label(leads.condition)}")
+        over = row_label(leads.against) if leads.against else "the best rival"
+        head.append(f"lead over {over}, {condition_label(leads.condition)}")
     cells = [head, ["---"] + ["---:"] * (len(head) - 1)]
     best = [_best([known[name] for name in rows], column.metric) for known, column in zip(lines, columns, strict=True)]
     for name in order:

@@ -1,12 +1,13 @@
 """The numbers of a table, from predictions alone: mean and spread over seeds, and who is clearly ahead of whom."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from robustmat.dataset.pairs import NEGATIVES
+from robustmat.errors import DataError
 from robustmat.evaluation.bootstrap import Difference, Draws, draw_objects, over_draws, percentile_interval
 from robustmat.evaluation.metrics import curve, measure, roc_auc_of
 from robustmat.evaluation.report import match_shares
@@ -46,6 +47,7 @@ class Section:
     differences: Mapping[str, tuple[str, Difference]]  # row -> its best rival, and how far it is above it
     entries: Mapping[str, Sequence[Entry]] = field(default_factory=dict)  # what the lines were computed from
     mean_of: tuple[str, ...] = ()  # the tests, where this is their mean
+    against: str | None = None  # the row that leads are over, where it is not each row's best rival
 
 
 def make_section(
@@ -80,9 +82,15 @@ class Leads(Mapping[str, tuple[str, Difference]]):
     Each is computed when it is asked for: a page shows few of them, and each is a bootstrap.
     """
 
-    def __init__(self, lines: Sequence[Line], groups: Sequence[Mapping[str, Sequence[Entry]]], negatives: str) -> None:
-        rivals = {line.label: _best_rival(line, lines) for line in lines}
-        self.rivals = {label: rival for label, rival in rivals.items() if rival is not None}
+    def __init__(
+        self,
+        lines: Sequence[Line],
+        groups: Sequence[Mapping[str, Sequence[Entry]]],
+        negatives: str,
+        against: str | None = None,
+    ) -> None:
+        rivals = {line.label: against or _best_rival(line, lines) for line in lines}
+        self.rivals = {label: rival for label, rival in rivals.items() if rival is not None and rival != label}
         self.groups, self.negatives = groups, negatives
         self.known: dict[str, Difference] = {}
 
@@ -98,6 +106,16 @@ class Leads(Mapping[str, tuple[str, Difference]]):
 
     def __len__(self) -> int:
         return len(self.rivals)
+
+
+def over_row(section: Section, against: str) -> Section:
+    """The section with leads over one row instead of each row's best rival."""
+    leads = section.differences
+    if not isinstance(leads, Leads) or against not in {line.label for line in section.lines}:
+        known = ", ".join(line.label for line in section.lines)
+        raise DataError(f"no row '{against}' to compare with: the table has {known}")
+    over = Leads(section.lines, leads.groups, leads.negatives, against)
+    return replace(section, differences=over, against=against)
 
 
 def compare_entries(tests: Sequence[tuple[Sequence[Entry], Sequence[Entry]]], negatives: str) -> Difference:
