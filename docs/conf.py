@@ -22,6 +22,7 @@ include_patterns = [
     "docs/recipes/*.md",
     "docs/reference/*.rst",
     "results/*.md",
+    "results/*/*.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "SECURITY.md",
