@@ -9,7 +9,7 @@ import cv2
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 from typer.testing import CliRunner
@@ -118,6 +118,7 @@ def test_torchattacks_pgd_never_beats_the_certificate() -> None:
     scale=st.floats(0.3, 3.0),
     seed=st.integers(0, 2**31 - 1),
 )
+@example(height=43, width=40, scale=1.921875, seed=4270)  # 0.81 off
 def test_a_crops_resize_stretches_no_more_than_its_norm_and_rounds_no_more_than_said(
     height: int, width: int, scale: float, seed: int
 ) -> None:

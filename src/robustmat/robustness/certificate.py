@@ -26,7 +26,9 @@ from robustmat.matching.network import NetworkMatcher
 from robustmat.models.certified import CertifiedNetwork
 from robustmat.types import Box, MatchResult
 
-ROUNDED = 0.8  # grey levels: half of one, and OpenCV's fixed-point weights
+# Grey levels that OpenCV's resize of bytes may be off: it cuts two products to quarters (0.5) and the sum to a whole
+# (0.25 downwards, 0.5 upwards), and its weights have eleven bits in both directions (0.06 each).
+ROUNDED = 0.9
 SLACK = 1e-3  # grey levels: what single precision may add to a distance
 CHANNELS_AT_ONCE = 4  # as many as OpenCV averages
 
