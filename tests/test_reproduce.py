@@ -367,6 +367,26 @@ def test_rows_of_one_name_must_mean_one_training(streets: list[LandmarkDataset],
         reproduce(choose_table("main"), [ROWS[0], other], make_tests(streets[:1], [], streets[2:]), workspace)
 
 
+def test_a_checkpoint_that_was_trained_elsewhere_is_a_row(streets: list[LandmarkDataset], tmp_path: Path) -> None:
+    """It scores as it did where it was trained; only its threshold comes from the table's validation data."""
+    (there,) = make_tests(streets[2:], streets[1:2], streets[:1])
+    elsewhere = Workspace(tmp_path / "elsewhere", Settings(seeds=(0,), steps=2, most_frame_pairs=5))
+    made = reproduce(choose_table("main", ["clean"]), ROWS[:2], [there], elsewhere)
+    run = next((tmp_path / "elsewhere" / "runs").iterdir())
+    rows = [make_row(str(run)), make_row(f"{run}+neighbors")]
+    assert [row.label for row in rows] == [run.name, f"{run.name}+neighbors"]
+    (here,) = make_tests(streets[1:2], streets[2:], streets[:1])
+    found = reproduce(choose_table("main", ["clean"]), rows, [here], replace(elsewhere, path=tmp_path / "here"))
+    first, again = (
+        {row.name: row for row in read_predictions(files[key, module.test_name(test), "clean", 0]).rows}
+        for files, key, test in ((made, "hardnet", there), (found, rows[0].key, here))
+    )
+    assert set(first) == set(again) == {"pair", "neighbors"}
+    assert np.array_equal(first["pair"].score, again["pair"].score)
+    with pytest.raises(DataError, match="was trained on drive2"):
+        reproduce(choose_table("main"), rows, make_tests(streets[1:2], [], streets[2:]), elsewhere)
+
+
 def test_denoised_and_untrained_rows_stand_beside_trained_ones(streets: list[LandmarkDataset], tmp_path: Path) -> None:
     """A denoised row shares its training; a method without training has its threshold from the same validation."""
     rows = (Row("hardnet", HARDNET), with_denoising(Row("hardnet", HARDNET)), make_row("root-sift+denoising"))

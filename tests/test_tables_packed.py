@@ -2,6 +2,7 @@
 
 import csv
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -147,6 +148,54 @@ def test_what_a_file_does_not_hold_is_said(
     ):
         assert run(monkeypatch, table, "--from-predictions", tmp_path / name, "--out", tmp_path / "y") == 2
         assert expected in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_table_made_in_parts_is_the_table_made_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = packed(["hardnet", "robustmat"], seeds=3)
+
+    def part(name: str, seeds: set[int], labels: set[str]) -> Path:
+        cells = {
+            cell: tuple(entry for entry in entries if entry.label in labels)
+            for cell, entries in whole.cells.items()
+            if cell[2] in seeds
+        }
+        write_packed(tmp_path / name, replace(whole, cells=cells, command=f"make {name}"))
+        return tmp_path / name
+
+    write_packed(tmp_path / "whole.npz", whole)
+    early = part("early.npz", {0, 1}, {"hardnet", "root-sift"})
+    late = part("late.npz", {2}, {"hardnet", "root-sift"})
+    other = part("other.npz", {0, 1, 2}, {"robustmat", "root-sift"})
+    given = ("main", "--out", tmp_path / "x", "--methods", "hardnet,robustmat")
+    files = [part for path in (early, other, late) for part in ("--from-predictions", path)]
+    assert run(monkeypatch, *given, *files) == 0
+    joined = tmp_path / "x" / "tables" / "main.npz"
+    expected = write_again(tmp_path / "whole.npz", tmp_path, "main")
+    assert joined.with_suffix(".csv").read_bytes() == expected.csv.read_bytes()
+    again = read_packed(joined)
+    assert {key: [entry.label for entry in cell] for key, cell in again.cells.items()} == {
+        key: [entry.label for entry in cell] for key, cell in whole.cells.items()
+    }
+    page = joined.with_suffix(".md").read_text()
+    assert all(f"\nmake {path.name}\n" in page for path in (early, late, other))
+
+    strange = replace(
+        whole, cells={key: tuple(replace(one, judged=judged(7)) for one in cell) for key, cell in whole.cells.items()}
+    )
+    write_packed(tmp_path / "strange.npz", strange)
+    write_packed(tmp_path / "weather.npz", replace(whole, table="weather"))
+    for second, problem in (
+        (other.name, "none of the files holds the row hardnet"),
+        ("whole.npz", "two of the files hold the row hardnet"),
+        ("strange.npz", "other pairs were drawn"),
+        ("weather.npz", "cannot be joined with those of main"),
+    ):
+        pair = ("--from-predictions", early, "--from-predictions", tmp_path / second)
+        assert run(monkeypatch, "main", *pair, "--out", tmp_path / "y") == 2
+        assert problem in " ".join(capsys.readouterr().err.split())
+        assert not (tmp_path / "y").exists()
 
 
 def test_leads_can_be_over_a_row_of_ones_choice(

@@ -45,9 +45,16 @@ def reproduce(
     ] = Path("reproduce"),
     methods: Annotated[
         str | None,
-        typer.Option(metavar="A,B,...", help="Instead of the table's rows: hardnet,hynet+neighbors,robustmat."),
+        typer.Option(
+            metavar="A,B,...",
+            help="Instead of the table's rows: hardnet,hynet+neighbors,robustmat,runs/mine+frames (a checkpoint of "
+            "yours, trained elsewhere).",
+        ),
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, max=1000, help="How many; each trains, draws pairs and noise anew.")] = 3,
+    first_seed: Annotated[
+        int, typer.Option(min=0, help="The first of them; other seeds can be made elsewhere and joined later.")
+    ] = 0,
     budget: Annotated[
         float | None,
         typer.Option(min=0.01, help="Minutes of one core for each training, instead of its configuration's steps."),
@@ -66,8 +73,12 @@ def reproduce(
         str | None, typer.Option(callback=plain_name, help="Of the table's files, instead of the table's own.")
     ] = None,
     from_predictions: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Train nothing: make the table from a NAME.npz that lies beside a table."),
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Train nothing: make the table from a NAME.npz that lies beside a table; repeat to join tables of "
+            "other seeds or other rows.",
+        ),
     ] = None,
     against: Annotated[
         str | None,
@@ -120,7 +131,7 @@ def reproduce(
     asked = methods.split(",") if methods else None
     conditions = perturb.split(",") if perturb else None
     if from_predictions or against:
-        for path in _make_again(table, from_predictions, out, name, asked, conditions, against):
+        for path in _make_again(table, from_predictions or [], out, name, asked, conditions, against):
             make_console().print(f"wrote {path}", soft_wrap=True, highlight=False)
         return
     if table in OTHER_PAGES:
@@ -167,7 +178,9 @@ def reproduce(
     with locked(out):
         workspace = Workspace(
             out,
-            Settings(tuple(range(seeds)), budget, steps, frame_pairs, licence, denoise or DEFAULT),
+            Settings(
+                tuple(range(first_seed, first_seed + seeds)), budget, steps, frame_pairs, licence, denoise or DEFAULT
+            ),
             tell=lambda line: console.print(line, soft_wrap=True, highlight=False),
             progress=progress_bars(errors),
         )
@@ -181,7 +194,7 @@ def reproduce(
 
 def _make_again(
     table: str,
-    predictions: Path | None,
+    predictions: list[Path],
     out: Path,
     name: str | None,
     methods: list[str] | None,
@@ -190,13 +203,14 @@ def _make_again(
 ) -> list[Path]:
     from robustmat.errors import InputError
     from robustmat.tables.definitions import choose_table
-    from robustmat.tables.make import write_again
+    from robustmat.tables.make import write_again, write_joined
 
-    if predictions is None:
+    if not predictions:
         raise InputError("--against compares rows of a finished table: give its file with --from-predictions")
     if table in (*OTHER_PAGES, "leave-one-out", "diffusion"):
         raise InputError(f"{table} is no table of trained methods: leave --from-predictions away")
     chosen = choose_table(table, conditions)
-    return write_again(
-        predictions, out / "tables", name, table, methods, chosen.conditions if conditions else None, against
-    ).paths
+    folder, wanted = out / "tables", chosen.conditions if conditions else None
+    joined = [write_joined(predictions, folder, name)] if len(predictions) > 1 else []
+    file, *_ = joined or predictions
+    return [*joined, *write_again(file, folder, name, table, methods, wanted, against).paths]

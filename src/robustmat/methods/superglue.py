@@ -33,7 +33,7 @@ class SuperGlueKeypoints:
     def __init__(self) -> None:
         folder, _ = NEEDED.find()
         point, glue = import_from(folder, "models.superpoint", "models.superglue")
-        self.point: Any = point.SuperPoint({"max_keypoints": MOST}).eval()
+        self.point: Any = point.SuperPoint({"max_keypoints": MOST, "device": "cpu"}).eval()
         self.glue: Any = glue.SuperGlue({"weights": "outdoor"}).eval()
 
     def describe(self, patches: NDArray[np.uint8]) -> Described:

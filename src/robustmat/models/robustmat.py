@@ -165,10 +165,15 @@ class RobustMat(Network):
         return 1.0 + self.config.graph_weight if evidence == "pair" and self.config.score == "both" else 1.0
 
     def start_from(self, other: Network, name: str) -> None:
-        """Take over the weights of a model that sees the same patches; parts that it lacks begin anew."""
+        """Take over the weights of a model that sees the same crops; parts that it lacks begin anew.
+
+        Crops may be scaled to other sizes: what a network learns from small patches in minutes, where it would take
+        hours at its own size, is a start.
+        """
         own, given = self.state_dict(), other.state_dict()
         fitting = {key: value for key, value in given.items() if key in own and own[key].shape == value.shape}
-        if other.config.patch != self.config.patch or "vertex.project.weight" not in fitting:
+        same_crops = other.config.patch.model_copy(update={"size": self.config.patch.size}) == self.config.patch
+        if not same_crops or "vertex.project.weight" not in fitting:
             raise ConfigError(
                 f"checkpoint '{name}' has another model configuration than this training: start from a checkpoint "
                 "that was trained with the same [model], or leave --start out"

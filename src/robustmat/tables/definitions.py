@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from robustmat.checkpoints.store import checkpoint_name, find_checkpoint, read_header
 from robustmat.config import merged, nearest
 from robustmat.errors import ConfigError
 from robustmat.methods import find_method, method_names, rivals, split_name
@@ -93,16 +94,29 @@ class Table:
 def make_row(name: str, config: str = "street") -> Row:
     """A row by its name: `hardnet`, `hardnet+neighbors`, `robustmat` (the paper's score), `robustmat-gcn+frames`,
     `robustmat-plain` (the paper's field), `street` (fine-tuned), `street+placement`, `street-shipped`; `-context` shows
-    a method the surroundings of a crop, too, `+denoising` behind any of them denoised frames."""
+    a method the surroundings of a crop, too, `+denoising` behind any of them denoised frames. `runs/mine+frames`, with
+    a slash, is the folder of a checkpoint."""
     if name.endswith(DENOISED):
         return with_denoising(make_row(name.removesuffix(DENOISED), config))
     head, plus, evidence = name.partition("+")
+    if "/" in head:
+        return _row_of_checkpoint(head, plus + evidence)
     base = head.removesuffix(CONTEXT)
     method, _ = split_name(("robustmat" if base in NAMED else base) + plus + evidence)
     training = Training(head, **NAMED.get(base, {"config": method}))
     if head != base:
         training = replace(training, changes=merged(training.changes, WIDER))
     return _with_config(Row(name, training, evidence or PAIR), config)
+
+
+def _row_of_checkpoint(folder: str, step: str) -> Row:
+    """One that was trained elsewhere: nothing is learned, thresholds are fitted as those of all rows."""
+    found = find_checkpoint(folder)
+    name, header = checkpoint_name(found), read_header(found)
+    split_name(header.method + step)
+    key = f"{name}-{header.weights_sha256[:8]}"  # two of one name, or of one configuration, are told apart
+    training = Training(key, header.method, {"model": header.model, **NO_STEP}, str(found))
+    return Row(name + step, training, step.removeprefix("+") or PAIR)
 
 
 def with_denoising(row: Row) -> Row:

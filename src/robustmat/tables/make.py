@@ -13,7 +13,16 @@ from robustmat.tables.bars import draw_bars
 from robustmat.tables.definitions import Row, Table, find_table
 from robustmat.tables.examples import draw_examples
 from robustmat.tables.labels import QUESTIONS, short_names
-from robustmat.tables.packed import Cell, Entry, PackedTable, make_entry, make_judged, read_packed, write_packed
+from robustmat.tables.packed import (
+    Cell,
+    Entry,
+    PackedTable,
+    join_packed,
+    make_entry,
+    make_judged,
+    read_packed,
+    write_packed,
+)
 from robustmat.tables.page import Commands, shown_condition, write_page
 from robustmat.tables.plan import REFERENCES, EvaluationSplit, TrainingSplit, run_folder
 from robustmat.tables.reproduce import Found, Workspace, evaluate_command, start_of, test_name, train_command
@@ -87,6 +96,14 @@ def write_table(
         first = read_cell(rows, test_name(tests[0]), shown, workspace.settings.seeds[0], found, table.references)
         examples = draw_examples(first, tests[0].data, folder / f"{name}-examples.png")
     return replace(written, predictions=folder / f"{name}.npz", index=index, bars=bars, examples=examples)
+
+
+def write_joined(parts: Sequence[Path], folder: Path, name: str | None) -> Path:
+    """The packed predictions of a table whose rows or seeds were made apart, in one file."""
+    joined = join_packed([read_packed(path) for path in parts])
+    out = folder / f"{name or joined.table}.npz"
+    write_packed(out, joined)
+    return out
 
 
 def write_again(

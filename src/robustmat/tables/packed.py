@@ -7,6 +7,7 @@ lowest that passes the threshold. So a file is small, and every number computed 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ class PackedTable:
     """All cells of a table, each with an entry for every row, and what the page says about them."""
 
     table: str
-    command: str
+    command: str  # a line for each part, where it was joined
     amount: str  # seeds and length of the trainings, in a sentence
     references: tuple[str, ...]  # rows that stand beside those of the table
     cells: dict[Cell, tuple[Entry, ...]]
@@ -73,6 +74,51 @@ class PackedTable:
                 mine = {entry.label: entry for entry in entries}
                 cells[cell] = entries if order is None else tuple(mine[one] for one in order if one in mine)
         return replace(self, cells=cells)
+
+
+def join_packed(parts: Sequence[PackedTable]) -> PackedTable:
+    """One table of several that were made in turns or on several machines: other seeds, other rows, other conditions.
+
+    Each row must be there for every test, condition and seed, and be in one part alone; references may be in all.
+    """
+    first = parts[0]
+    references = tuple(dict.fromkeys(name for part in parts for name in part.references))
+    found: dict[Cell, dict[str, Entry]] = {}
+    for part in parts:
+        if part.table != first.table:
+            raise DataError(f"predictions of the table {part.table} cannot be joined with those of {first.table}")
+        for cell, entries in part.cells.items():
+            mine = found.setdefault(cell, {})
+            known = next(iter(mine.values()), entries[0])
+            if not _same_pairs(known.judged, entries[0].judged):
+                raise DataError(
+                    f"{_name(cell)}: other pairs were drawn than elsewhere; join tables of the same data sets"
+                )
+            for entry in entries:
+                if entry.label in mine and entry.label not in references:
+                    raise DataError(f"{_name(cell)}: two of the files hold the row {entry.label}")
+                mine.setdefault(entry.label, replace(entry, judged=known.judged))
+    seen = dict.fromkeys(label for entries in found.values() for label in entries)
+    labels = [*(label for label in seen if label not in references), *references]
+    tests, conditions = (dict.fromkeys(names) for names in list(zip(*found, strict=True))[:2])
+    cells = {}
+    for where in product(tests, conditions, sorted({seed for _, _, seed in found})):
+        lacking = [label for label in labels if label not in found.get(where, {})]
+        if lacking:
+            raise DataError(f"{_name(where)}: none of the files holds the row {', '.join(lacking)}")
+        cells[where] = tuple(found[where][label] for label in labels)
+    said = {name: list(dict.fromkeys(getattr(part, name) for part in parts)) for name in ("command", "amount")}
+    return PackedTable(first.table, "\n".join(said["command"]), " ".join(said["amount"]), references, cells)
+
+
+def _name(cell: Cell) -> str:
+    test, condition, seed = cell
+    return f"{test}, {condition}, seed {seed}"
+
+
+def _same_pairs(a: Judged, b: Judged) -> bool:
+    names = ("negatives", "label", "identity_a", "identity_b")
+    return a.possible == b.possible and all(np.array_equal(getattr(a, name), getattr(b, name)) for name in names)
 
 
 def make_judged(predictions: Predictions) -> Judged:

@@ -251,12 +251,16 @@ def _short(section: Section) -> str:
     return "mean" if section.mean_of else section.test
 
 
-def _shell(command: str, width: int = 110) -> str:
-    """The command, broken before options where it is long."""
+def _shell(commands: str) -> str:
+    """Commands, one a line, each broken before options where it is long."""
+    return "```sh\n" + "\n".join(map(_broken, commands.splitlines())) + "\n```"
+
+
+def _broken(command: str, width: int = 110) -> str:
     lines = [""]
     for part in command.replace(" --", "\n--").split("\n"):
         if lines[-1] and len(lines[-1]) + 1 + len(part) > width:
             lines.append(part)
         else:
             lines[-1] = f"{lines[-1]} {part}".strip()
-    return "```sh\n" + " \\\n    ".join(lines) + "\n```"
+    return " \\\n    ".join(lines)

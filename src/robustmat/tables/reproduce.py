@@ -3,7 +3,7 @@
 Everything is kept in a workspace and found again there: an interrupted command goes on where it was.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,11 +12,12 @@ from typing import Any
 import torch
 
 from robustmat.checkpoints.load import from_checkpoint, untrained_matcher
-from robustmat.checkpoints.store import Checkpoint, load_checkpoint
+from robustmat.checkpoints.store import Checkpoint, find_checkpoint, load_checkpoint, read_header
 from robustmat.dataset.pairs import PairSample
 from robustmat.denoising.frames import DenoisedMatcher, Remembering
 from robustmat.denoising.protocol import Denoiser
 from robustmat.denoising.registry import DEFAULT_DENOISER, load_denoiser
+from robustmat.errors import DataError
 from robustmat.evaluation.evaluate import evaluate
 from robustmat.evaluation.predictions import write_predictions
 from robustmat.fitting.competition import fit_steps
@@ -125,6 +126,7 @@ class Workspace:
 def reproduce(table: Table, rows: Sequence[Row], tests: Sequence[EvaluationSplit], workspace: Workspace) -> Found:
     """Train and predict whatever the rows lack."""
     trainings = trainings_of(rows)
+    refuse_seen(trainings.values(), tests)
     found: Found = {}
     for seed in workspace.settings.seeds:
         for side in {test.side.name: test.side for test in tests}.values():
@@ -153,6 +155,17 @@ def reproduce(table: Table, rows: Sequence[Row], tests: Sequence[EvaluationSplit
                     for key, cell in cells.items():
                         found[key, test_name(one_one), perturb, seed] = cell.path(workspace.path)
     return found
+
+
+def refuse_seen(trainings: Iterable[Training], tests: Sequence[EvaluationSplit]) -> None:
+    """A checkpoint that was trained elsewhere must not have learned from what it is tested on."""
+    for start in dict.fromkeys(training.start for training in trainings if training.start):
+        learned = read_header(find_checkpoint(start)).provenance.drives
+        seen = sorted({data.name for test in tests for data in test.data} & set(learned))
+        if seen:
+            raise DataError(
+                f"checkpoint '{start}' was trained on {', '.join(seen)}: test it on other data, or leave it out"
+            )
 
 
 def test_name(test: EvaluationSplit) -> str:
