@@ -5,10 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from robustmat.tables import values
 from robustmat.tables.packed import Entry, Judged
 from robustmat.tables.values import compare_entries, make_section
 
 OBJECTS, SIGHTINGS = 24, 40
+
+
+@pytest.fixture(autouse=True)
+def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(values, "BOOTSTRAPS", 500)
 
 
 def entry(label: str, seed: int, gain: float, leave_out: int = 0) -> Entry:
@@ -63,6 +69,25 @@ def test_different_streets_are_drawn_apart() -> None:
     once = compare_entries([(ours, theirs)], "same-class")
     both = compare_entries([(ours, theirs), (ours, theirs)], "same-class")
     assert both.high - both.low < 0.85 * (once.high - once.low)
+
+
+def test_the_best_of_many_equal_rivals_is_seldom_called_better() -> None:
+    """Methods that differ by chance alone: each has its own good and bad objects, none is better on new ones."""
+    rivals, streets, claims = 14, 30, {"of one": 0, "of many": 0}
+    for street in range(streets):
+        rng = np.random.default_rng([7, street])
+        plain = entry("ours", street, 0.0)
+        known = [
+            replace(plain, label=str(number), score=plain.score + noise[plain.judged.identity_a] * plain.judged.label)
+            for number, noise in enumerate(rng.normal(0, 1, (rivals + 1, OBJECTS)))
+        ]
+        section = make_section("a", "clean", "same-class", known, ())
+        best, lead = section.differences["0"]
+        group = section.entries
+        claims["of many"] += lead.is_clear
+        claims["of one"] += compare_entries([(group["0"], group[best])], "same-class").is_clear
+    assert claims["of many"] <= 0.1 * streets
+    assert claims["of one"] >= 0.2 * streets  # what the wider interval is for
 
 
 def test_a_row_is_compared_with_the_best_other_method_that_knows_as_much() -> None:

@@ -34,9 +34,10 @@ READING = (
     "Thresholds come from validation data. The CSV beside this page holds all metrics of all rows."
 )
 LEADS = (
-    "A lead is in ROC AUC, over {rival}, with a 95 % interval by a paired bootstrap over objects; bold where the "
-    "interval leaves out zero."
+    "A lead is in ROC AUC, over {rival}, with a 95 % interval by a paired bootstrap over objects{chosen}; bold where "
+    "the interval leaves out zero."
 )
+CHOSEN = ", widened for the choice of the best among so many rivals (Bonferroni)"
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def write_page(
     leads = _shown(same)
     parts.append(_table(_columns(same), head[1], leads))
     parts += [
-        f"{READING} {LEADS.format(rival=_rival(leads))}" if leads.differences else READING,
+        f"{READING} {_reading_of_leads(leads)}" if leads.differences else READING,
         "## Command",
         f"{commands.amount} Expect the numbers above, within their deviation.",
         _shell(commands.whole),
@@ -99,8 +100,10 @@ def write_page(
     return path
 
 
-def _rival(section: Section) -> str:
-    return row_label(section.against) if section.against else "the best row of another method that knows as much"
+def _reading_of_leads(section: Section) -> str:
+    if section.against:
+        return LEADS.format(rival=row_label(section.against), chosen="")
+    return LEADS.format(rival="the best row of another method that knows as much", chosen=CHOSEN)
 
 
 def shown_condition(conditions: Sequence[str]) -> str:
