@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from models_for_tests import small, untrained
 from robustmat.checkpoints.store import load_checkpoint, save_checkpoint
 from robustmat.cli import app
+from robustmat.dataset.store import write_dataset
 from robustmat.errors import ConfigError
 from robustmat.export.prune import prune_checkpoint, prune_network
 from robustmat.export.write import export_onnx
@@ -124,3 +125,35 @@ def test_the_table_judges_every_form_on_the_same_pairs(tmp_path: Path) -> None:
         tmp_path / "pruning.md", "street", rows, "Six frames.", "robustmat reproduce pruning"
     ).read_text()
     assert all(f"| {name} |" in page for name in by_name)
+
+
+TUNING = """
+method = "robustmat"
+preset = "street"
+views = 1
+frame_pairs_per_step = 1
+perturbations = ["clean"]
+validation_perturbation = "clean"
+"""
+
+
+def test_the_page_fine_tunes_by_the_recipe_that_is_asked_for(tmp_path: Path) -> None:
+    """The pruned forms' runs hold the recipe of --config and the network of the checkpoint."""
+    whole = untrained(small(vertex={**SIZES, "field": "contractive"}))
+    save_checkpoint(tmp_path / "whole", whole)
+    for number, name in enumerate(("data", "val", "test")):
+        made = drive(make_boards(8, number), name=name, world=name, frames=5)
+        write_dataset(tmp_path / name, name, name, [(frame, None) for frame in made.frames], source={})
+    (tmp_path / "tuning.toml").write_text(TUNING)
+    folders = [word for name in ("data", "val", "test") for word in (f"--{name}", str(tmp_path / name))]
+    said = ["--checkpoint", str(tmp_path / "whole"), "--config", str(tmp_path / "tuning.toml"), "--steps", "1"]
+    out = tmp_path / "out"
+    result = CliRunner().invoke(app, ["reproduce", "pruning", *folders, *said, "--frame-pairs", "3", "--out", str(out)])
+    assert result.exit_code == 0, result.output
+    page = (out / "tables" / "pruning.md").read_text()
+    assert "fine-tuned for 1 step on data" in page
+    assert "| pruned to 0.25, fine-tuned |" in page
+    record = json.loads((out / "runs" / "pruned-0.5" / "run.json").read_text())["config"]
+    assert (record["views"], record["frame_pairs_per_step"], record["steps"]) == (1, 1, 1)
+    assert record["model"]["vertex"]["inner_channels"] == [8, 16, 16]
+    assert record["model"]["patch"]["size"] == whole.network.config.patch.size

@@ -198,6 +198,28 @@ def test_a_table_made_in_parts_is_the_table_made_at_once(
         assert not (tmp_path / "y").exists()
 
 
+def test_what_a_joined_excerpt_leaves_out_need_not_be_complete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Slow rows can be made under fewer conditions than quick ones, and each table takes what it needs."""
+    whole = packed(["sift", "sift+denoising"])
+    clean, noisy = whole.excerpt(["sift"], ["clean"]), whole.excerpt(None, ["paper:16"])
+    write_packed(tmp_path / "clean.npz", clean)
+    write_packed(tmp_path / "noisy.npz", noisy)
+    files = ("--from-predictions", tmp_path / "clean.npz", "--from-predictions", tmp_path / "noisy.npz")
+    assert run(monkeypatch, "main", *files, "--out", tmp_path / "x") == 2
+    assert "none of the files holds the row sift+denoising" in " ".join(capsys.readouterr().err.split())
+    assert run(monkeypatch, "main", *files, "--out", tmp_path / "x", "--methods", "sift") == 0
+    lines = (tmp_path / "x" / "tables" / "main.csv").read_text().splitlines()
+    write_packed(tmp_path / "expected.npz", whole.excerpt(["sift"], ["clean", "paper:16"]))
+    expected = write_again(tmp_path / "expected.npz", tmp_path, "main").csv.read_text().splitlines()
+    assert sorted(lines) == sorted(expected)
+    assert run(monkeypatch, "main", *files, "--out", tmp_path / "y", "--perturb", "paper:16") == 0
+    assert {cell[1] for cell in read_packed(tmp_path / "y" / "tables" / "main.npz").cells} == {"paper:16"}
+    assert run(monkeypatch, "main", *files, "--out", tmp_path / "z", "--methods", "delg") == 2
+    assert "no predictions of the row delg" in " ".join(capsys.readouterr().err.split())
+
+
 def test_leads_can_be_over_a_row_of_ones_choice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -60,7 +60,12 @@ def reproduce(
         typer.Option(min=0.01, help="Minutes of one core for each training, instead of its configuration's steps."),
     ] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="Steps for each training, instead of minutes.")] = None,
-    config: Annotated[str, typer.Option(help="RobustMat's training configuration: a name or a TOML file.")] = "street",
+    config: Annotated[
+        str,
+        typer.Option(
+            help="RobustMat's training configuration: a name or a TOML file; for pruning, how it is fine-tuned."
+        ),
+    ] = "street",
     leave_one_out: Annotated[
         bool, typer.Option("--leave-one-out", help="Test on each of --data after training on the others.")
     ] = False,
@@ -135,7 +140,8 @@ def reproduce(
             make_console().print(f"wrote {path}", soft_wrap=True, highlight=False)
         return
     if table in OTHER_PAGES:
-        page = write_other_page(table, data or [], val or [], test or [], out, checkpoint, steps)
+        said = {"checkpoint": checkpoint, "steps": steps, "config": config, "frame_pairs": frame_pairs}
+        page = write_other_page(table, data or [], val or [], test or [], out, **said)
         make_console().print(f"wrote {page}", soft_wrap=True)
         return
     if not data:
@@ -211,6 +217,6 @@ def _make_again(
         raise InputError(f"{table} is no table of trained methods: leave --from-predictions away")
     chosen = choose_table(table, conditions)
     folder, wanted = out / "tables", chosen.conditions if conditions else None
-    joined = [write_joined(predictions, folder, name)] if len(predictions) > 1 else []
+    joined = [write_joined(predictions, folder, name, methods, wanted)] if len(predictions) > 1 else []
     file, *_ = joined or predictions
     return [*joined, *write_again(file, folder, name, table, methods, wanted, against).paths]

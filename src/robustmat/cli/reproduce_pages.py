@@ -2,13 +2,14 @@
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from robustmat.cli.checks import need
 from robustmat.cli.console import make_console, progress_bars
 from robustmat.errors import InputError
+from robustmat.types import plural
 
 if TYPE_CHECKING:
     from robustmat.checkpoints.store import Checkpoint
@@ -27,18 +28,19 @@ class Asked:
     out: Path
     checkpoint: str
     steps: int | None
-    command: str
+    config: str
+    frame_pairs: int
+    command: str = field(default_factory=lambda: " ".join(["robustmat", *sys.argv[1:]]))
 
 
 def write_other_page(
-    table: str, data: list[Path], val: list[Path], test: list[Path], out: Path, checkpoint: str, steps: int | None
+    table: str, data: list[Path], val: list[Path], test: list[Path], out: Path, **said: str | int | None
 ) -> Path:
     """Make a page of `OTHER_PAGES` in the workspace's `tables/`."""
     from robustmat.dataset.store import open_dataset
 
     drives, validation, tests = ([open_dataset(path) for path in paths] for paths in (data, val, test))
-    command = " ".join(["robustmat", *sys.argv[1:]])
-    return OTHER_PAGES[table](Asked(drives, validation, tests, out, checkpoint, steps, command))
+    return OTHER_PAGES[table](Asked(drives, validation, tests, out, **said))  # type: ignore[arg-type]
 
 
 def _stability(asked: Asked) -> Path:
@@ -77,12 +79,19 @@ def _pruning(asked: Asked) -> Path:
     steps = 100 if asked.steps is None else asked.steps
 
     def tune(pruned: "Checkpoint", share: float) -> "Checkpoint":
-        return load_checkpoint(fine_tune(pruned, data, asked.val, out / "runs" / f"pruned-{share:g}", steps=steps))
+        run = out / "runs" / f"pruned-{share:g}"
+        return load_checkpoint(fine_tune(pruned, data, asked.val, run, config=asked.config, steps=steps))
 
     rows = measure_pruning(
-        load_checkpoint(asked.checkpoint), test, parse("paper:16"), tune=tune if data else None, progress=progress
+        load_checkpoint(asked.checkpoint),
+        test,
+        parse("paper:16"),
+        tune=tune if data else None,
+        frame_pairs=asked.frame_pairs,
+        progress=progress,
     )
-    tuned = f"fine-tuned for {steps} steps on {', '.join(one.name for one in data)}" if data else "not fine-tuned"
+    names = ", ".join(one.name for one in data)
+    tuned = f"fine-tuned for {plural(steps, 'step')} on {names}" if data else "not fine-tuned"
     scope = f"Tested on {', '.join(one.name for one in test)} at 16 dB; pruned forms are {tuned}."
     return write_pruning(out / "tables" / "pruning.md", asked.checkpoint, rows, scope, asked.command)
 

@@ -98,9 +98,15 @@ def write_table(
     return replace(written, predictions=folder / f"{name}.npz", index=index, bars=bars, examples=examples)
 
 
-def write_joined(parts: Sequence[Path], folder: Path, name: str | None) -> Path:
-    """The packed predictions of a table whose rows or seeds were made apart, in one file."""
-    joined = join_packed([read_packed(path) for path in parts])
+def write_joined(
+    parts: Sequence[Path],
+    folder: Path,
+    name: str | None,
+    labels: Sequence[str] | None = None,
+    conditions: Sequence[str] | None = None,
+) -> Path:
+    """The packed predictions of a table whose rows or seeds were made apart, in one file; or an excerpt of it."""
+    joined = join_packed([read_packed(path) for path in parts], labels, conditions)
     out = folder / f"{name or joined.table}.npz"
     write_packed(out, joined)
     return out

@@ -76,10 +76,13 @@ class PackedTable:
         return replace(self, cells=cells)
 
 
-def join_packed(parts: Sequence[PackedTable]) -> PackedTable:
+def join_packed(
+    parts: Sequence[PackedTable], labels: Sequence[str] | None = None, conditions: Sequence[str] | None = None
+) -> PackedTable:
     """One table of several that were made in turns or on several machines: other seeds, other rows, other conditions.
 
     Each row must be there for every test, condition and seed, and be in one part alone; references may be in all.
+    With `labels` or `conditions` the table is an excerpt: what they leave out need not be complete.
     """
     first = parts[0]
     references = tuple(dict.fromkeys(name for part in parts for name in part.references))
@@ -99,14 +102,15 @@ def join_packed(parts: Sequence[PackedTable]) -> PackedTable:
                     raise DataError(f"{_name(cell)}: two of the files hold the row {entry.label}")
                 mine.setdefault(entry.label, replace(entry, judged=known.judged))
     seen = dict.fromkeys(label for entries in found.values() for label in entries)
-    labels = [*(label for label in seen if label not in references), *references]
-    tests, conditions = (dict.fromkeys(names) for names in list(zip(*found, strict=True))[:2])
+    rows = [label for label in seen if label not in references and (labels is None or label in labels)]
+    rows += references
+    tests, every = (dict.fromkeys(names) for names in list(zip(*found, strict=True))[:2])
     cells = {}
-    for where in product(tests, conditions, sorted({seed for _, _, seed in found})):
-        lacking = [label for label in labels if label not in found.get(where, {})]
+    for where in product(tests, conditions or every, sorted({seed for _, _, seed in found})):
+        lacking = [label for label in rows if label not in found.get(where, {})]
         if lacking:
             raise DataError(f"{_name(where)}: none of the files holds the row {', '.join(lacking)}")
-        cells[where] = tuple(found[where][label] for label in labels)
+        cells[where] = tuple(found[where][label] for label in rows)
     said = {name: list(dict.fromkeys(getattr(part, name) for part in parts)) for name in ("command", "amount")}
     return PackedTable(first.table, "\n".join(said["command"]), " ".join(said["amount"]), references, cells)
 
