@@ -7,7 +7,7 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from robustmat.drawing import WRONG, distinct_color, picture_of_matches
+from robustmat.drawing import FEW, MANY, WRONG, caption_parts, distinct_color, picture_of_matches
 from robustmat.errors import InputError
 from robustmat.types import Frame, Landmark, Match, MatchResult
 
@@ -50,6 +50,15 @@ def test_a_wrong_match_is_red_and_crossed_out_and_a_correct_one_is_not() -> None
     assert near(wrong, WRONG) > 300
     unknown = drawn(made(1), [None])
     assert (unknown[40:] == right[40:]).all()  # below the caption
+
+
+def test_the_caption_says_what_labels_leave_out_when_there_are_many_matches() -> None:
+    few, many, most = (caption_parts(made(count), None, 0) for count in (FEW, FEW + 1, MANY))
+    assert few == [f"{FEW} matches", "0 + 0 landmarks unmatched (grey)"]
+    assert many[2:] == ["numbers: rows of the list of matches"]
+    assert most[2:] == ["numbered: wrong and doubtful matches alone"]
+    verdicts = [True, None, False]
+    assert caption_parts(made(3), verdicts, 2)[:2] == ["1 correct, 1 wrong, 1 not known", "2 missed (white, dotted)"]
 
 
 def test_the_colours_of_matches_are_apart_from_each_other_and_from_red() -> None:

@@ -304,7 +304,20 @@ def _shared(a: Box, b: Box) -> float:
 
 
 def _draw_caption(sheet: _Sheet, result: MatchResult, correct: Sequence[bool | None] | None, missed: int) -> None:
-    parts = [plural(len(result.matches), "match", "matches")]
+    parts = caption_parts(result, correct, missed)
+    draw = ImageDraw.Draw(sheet.canvas)
+    font = ImageFont.load_default(size=round(15 * sheet.unit))
+    text = "   ·   ".join(parts)
+    while len(parts) > 1 and draw.textlength(text, font=font) > sheet.canvas.width - 16:
+        parts.pop()
+        text = "   ·   ".join(parts)
+    draw.text((10 * sheet.unit, 15 * sheet.unit), text, fill=TEXT, font=font, anchor="lm")
+
+
+def caption_parts(result: MatchResult, correct: Sequence[bool | None] | None, missed: int) -> list[str]:
+    """What stands above the picture, the important first: a narrow picture leaves out the last."""
+    count = len(result.matches)
+    parts = [plural(count, "match", "matches")]
     if correct is not None:
         right, wrong, unknown = (sum(verdict is kind for verdict in correct) for kind in (True, False, None))
         parts = [f"{right} correct, {wrong} wrong" + (f", {unknown} not known" if unknown else "")]
@@ -314,10 +327,8 @@ def _draw_caption(sheet: _Sheet, result: MatchResult, correct: Sequence[bool | N
     parts.append(f"{len(first)} + {len(second)} landmarks unmatched (grey)")
     if any(match.probability < DOUBTFUL for match in result.matches):
         parts.append(f"dashed: probability below {DOUBTFUL}")
-    draw = ImageDraw.Draw(sheet.canvas)
-    font = ImageFont.load_default(size=round(15 * sheet.unit))
-    text = "   ·   ".join(parts)
-    while len(parts) > 1 and draw.textlength(text, font=font) > sheet.canvas.width - 16:
-        parts.pop()
-        text = "   ·   ".join(parts)
-    draw.text((10 * sheet.unit, 15 * sheet.unit), text, fill=TEXT, font=font, anchor="lm")
+    if count >= MANY:
+        parts.append("numbered: wrong and doubtful matches alone")
+    elif count > FEW:
+        parts.append("numbers: rows of the list of matches")
+    return parts
