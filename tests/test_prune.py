@@ -148,9 +148,11 @@ def test_the_page_fine_tunes_by_the_recipe_that_is_asked_for(tmp_path: Path) -> 
     folders = [word for name in ("data", "val", "test") for word in (f"--{name}", str(tmp_path / name))]
     said = ["--checkpoint", str(tmp_path / "whole"), "--config", str(tmp_path / "tuning.toml"), "--steps", "1"]
     out = tmp_path / "out"
-    result = CliRunner().invoke(app, ["reproduce", "pruning", *folders, *said, "--frame-pairs", "3", "--out", str(out)])
+    result = CliRunner().invoke(
+        app, ["reproduce", "pruning", *folders, *said, "--frame-pairs", "3", "--name", "smaller", "--out", str(out)]
+    )
     assert result.exit_code == 0, result.output
-    page = (out / "tables" / "pruning.md").read_text()
+    page = (out / "tables" / "smaller.md").read_text()
     assert "fine-tuned for 1 step on data" in page
     assert "| pruned to 0.25, fine-tuned |" in page
     record = json.loads((out / "runs" / "pruned-0.5" / "run.json").read_text())["config"]

@@ -140,7 +140,7 @@ def reproduce(
             make_console().print(f"wrote {path}", soft_wrap=True, highlight=False)
         return
     if table in OTHER_PAGES:
-        said = {"checkpoint": checkpoint, "steps": steps, "config": config, "frame_pairs": frame_pairs}
+        said = {"checkpoint": checkpoint, "steps": steps, "config": config, "frame_pairs": frame_pairs, "name": name}
         page = write_other_page(table, data or [], val or [], test or [], out, **said)
         make_console().print(f"wrote {page}", soft_wrap=True)
         return

@@ -30,6 +30,7 @@ class Asked:
     steps: int | None
     config: str
     frame_pairs: int
+    name: str | None
     command: str = field(default_factory=lambda: " ".join(["robustmat", *sys.argv[1:]]))
 
 
@@ -54,7 +55,8 @@ def _stability(asked: Asked) -> Path:
     levels, datasets = [parse(name) for name in NOISE], [*asked.data, *asked.test]
     models = dict.fromkeys((asked.checkpoint, *STABILITY_MODELS))
     measured = [measure_stability(name, datasets, levels, progress=progress) for name in models]
-    return write_stability(asked.out / "tables", measured, [dataset.name for dataset in datasets], asked.command)
+    names = [dataset.name for dataset in datasets]
+    return write_stability(asked.out / "tables", measured, names, asked.command, asked.name or "stability")
 
 
 def _runtime(asked: Asked) -> Path:
@@ -62,7 +64,7 @@ def _runtime(asked: Asked) -> Path:
 
     console = make_console(stderr=True)
     report = bench_runtime(RuntimeSettings(), console.print)
-    return write_runtime(asked.out / "tables" / "runtime.md", report, asked.command)
+    return write_runtime(asked.out / "tables" / f"{asked.name or 'runtime'}.md", report, asked.command)
 
 
 def _pruning(asked: Asked) -> Path:
@@ -93,7 +95,7 @@ def _pruning(asked: Asked) -> Path:
     names = ", ".join(one.name for one in data)
     tuned = f"fine-tuned for {plural(steps, 'step')} on {names}" if data else "not fine-tuned"
     scope = f"Tested on {', '.join(one.name for one in test)} at 16 dB; pruned forms are {tuned}."
-    return write_pruning(out / "tables" / "pruning.md", asked.checkpoint, rows, scope, asked.command)
+    return write_pruning(out / "tables" / f"{asked.name or 'pruning'}.md", asked.checkpoint, rows, scope, asked.command)
 
 
 OTHER_PAGES: dict[str, Callable[[Asked], Path]] = {"stability": _stability, "runtime": _runtime, "pruning": _pruning}

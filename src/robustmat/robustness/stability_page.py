@@ -19,8 +19,10 @@ READING = (
 )
 
 
-def write_stability(folder: Path | str, measured: Sequence[Stability], data: Sequence[str], command: str) -> Path:
-    """`stability.md` and its figures."""
+def write_stability(
+    folder: Path | str, measured: Sequence[Stability], data: Sequence[str], command: str, name: str = "stability"
+) -> Path:
+    """The page `NAME.md` and its figures."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     levels = list(dict.fromkeys(name for one in measured for _, name in one.norms))
@@ -36,16 +38,16 @@ def write_stability(folder: Path | str, measured: Sequence[Stability], data: Seq
         f"```sh\n{command}\n```",
         "## Figures",
     ]
-    compared = draw_noise_to_signal(measured, folder / "stability-noise-to-signal.png")
+    compared = draw_noise_to_signal(measured, folder / f"{name}-noise-to-signal.png")
     parts.append(f"![noise over signal]({compared.name})")
     for one in measured:
-        name = one.model.replace(":", "-").replace("/", "-").strip("-")
-        parts.append(f"![norms of {one.model}]({draw_norms(one, folder / f'stability-{name}.png').name})")
+        model = one.model.replace(":", "-").replace("/", "-").strip("-")
+        parts.append(f"![norms of {one.model}]({draw_norms(one, folder / f'{name}-{model}.png').name})")
         if one.bounds:
-            path = draw_bounds(one, folder / f"stability-{name}-bound.png")
+            path = draw_bounds(one, folder / f"{name}-{model}-bound.png")
             parts.append(f"![proven bound of {one.model}]({path.name})")
     parts += ["## All levels", _table(measured, levels)]
-    page = folder / "stability.md"
+    page = folder / f"{name}.md"
     write_text(page, "\n\n".join(parts) + "\n")
     return page
 
