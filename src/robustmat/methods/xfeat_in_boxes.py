@@ -3,4 +3,4 @@
 from robustmat.methods import Method
 from robustmat.methods.keypoints_in_boxes import KeypointsInBoxes
 
-METHOD = Method("XFeat in boxes", matcher=lambda: KeypointsInBoxes("xfeat"))
+METHOD = Method("XFeat in boxes", matcher=lambda: KeypointsInBoxes("xfeat-in-boxes", "xfeat"))

@@ -148,6 +148,7 @@ def _times(vertex: float, graph: float) -> Row:
 
 PLAIN = _ablation("ode-pde")
 KEYPOINTS = ("sift", "xfeat", "disk-lightglue")  # those whose weights come with a package
+IN_BOXES = ("keypoints-in-boxes", "xfeat-in-boxes", "disk-lightglue-in-boxes")  # of whole frames
 ALL_METHODS = (*RIVALS, "robustmat-gcn", "robustmat")
 OURS = ("robustmat-plain", "robustmat-untrained", "street-shipped")
 NEIGHBORS = tuple(f"{name}+neighbors" for name in RIVALS)
@@ -217,7 +218,7 @@ TABLES: dict[str, Table] = {
     ),
     "keypoints": Table(
         "Keypoint matchers on patches and on whole frames",
-        (*_both(*KEYPOINTS, "street-shipped"), *map(make_row, ("root-sift", "keypoints-in-boxes", "xfeat-in-boxes"))),
+        (*_both(*KEYPOINTS, "street-shipped"), *map(make_row, ("root-sift", *IN_BOXES))),
         ("clean", "paper:16"),
         references=False,
     ),
