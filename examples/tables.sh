@@ -10,9 +10,8 @@
 # fetched by hand (docs/reproduce.md).
 set -euo pipefail
 
-usage() { grep '^#  ' "$0" >&2; exit 2; }
 project=$(cd "$(dirname "$0")/.." && pwd)
-[ $# -ge 2 ] && [ -d "$1" ] || usage
+[ $# -ge 2 ] && [ -d "$1" ] || { sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 kitti=$(cd "$1" && pwd)
 
 join() { local IFS=,; echo "$*"; }
@@ -27,10 +26,10 @@ left_out=(--data d0013 --data d0002 --data d0005 --leave-one-out --budget 0.3 --
 
 # Data
 
-drive() { [ -d "d$1" ] || robustmat prepare kitti-raw "$kitti" --date 2011_09_26 --drive "$1" --out "d$1"; }
+drive() { [ -f "d$1/dataset.json" ] || robustmat prepare kitti-raw "$kitti" --date 2011_09_26 --drive "$1" --out "d$1"; }
 towns() { python "$project/examples/street_data.py" "$1" --first "$2" --towns "$3" --frames "$4"; }
 look() {  # look, town, frames
-    [ -d "weather/$1-$2" ] && return
+    [ -f "weather/$1-$2/dataset.json" ] && return
     robustmat simulate "layouts/$1-$2" --look "$1" --seed "$2" --frames "$3" --spacing 1.5
     robustmat prepare kitti-odometry "layouts/$1-$2" --sequence 00 --name "$1-$2" --world "town-$2" --out "weather/$1-$2"
 }
@@ -91,7 +90,7 @@ make_ablations() {
     local table
     for table in modules parts regularizer time choices; do
         robustmat reproduce "ablation-$table" --data fit/street-1015-0 --data fit/street-1016-1 --val val/street-1017-0 \
-            $(each --test d0002 d0005 d0013) --steps 100 --seeds 2 --config "$project/configs/ablation.toml" --threads 1 \
+            $(each --test d0002 d0005 d0013) --steps 100 --seeds 2 --config configs/ablation.toml --threads 1 \
             --frame-pairs 60 --out reproduce-ablations
     done
 }
@@ -100,9 +99,14 @@ paper_sizes() {  # two hours of one core: a quick look at small patches first, t
     drives
     training_towns
     local split=($(each --data d0013 d0002 fit/street-1015-0 fit/street-1016-1) --val val/street-1017-0 --threads 1)
-    train() { [ -f "$1/final/model.json" ] || robustmat train "${@:2}" "${split[@]}" --out "$1"; }
-    train runs/paper-size-64 "$project/configs/paper-size/1.toml"
-    train runs/paper-size "$project/configs/paper-size/2.toml" --start runs/paper-size-64
+    train() {  # run, configuration, more
+        [ -f "$1/final/model.json" ] && return
+        local resume=()
+        [ -f "$1/run.json" ] && resume=(--resume)
+        robustmat train "${@:2}" "${split[@]}" --out "$1" "${resume[@]}"
+    }
+    train runs/paper-size-64 configs/paper-size/1.toml
+    train runs/paper-size configs/paper-size/2.toml --start runs/paper-size-64
 }
 
 make_paper_size() {
@@ -120,13 +124,13 @@ make_pruning() {
     robustmat reproduce pruning "${tuned[@]}" --test d0002
     paper_sizes
     robustmat reproduce pruning "${tuned[@]}" --test d0005 --checkpoint runs/paper-size --frame-pairs 20 \
-        --config "$project/configs/paper-size/2.toml" --name pruning-paper-size
+        --config configs/paper-size/2.toml --name pruning-paper-size
 }
 
 make_stability() {
     paper_sizes
     robustmat stability d0005 --frames 8 --models "$(join street street-contractive runs/paper-size \
-        untrained:street:resnet-gat "$project/checkpoints/street-certified" root-sift)" --out reproduce-stability/tables
+        untrained:street:resnet-gat checkpoints/street-certified root-sift)" --out reproduce-stability/tables
 }
 
 make_runtime() {
@@ -142,4 +146,5 @@ for table in "${chosen[@]}"; do
 done
 mkdir -p "$2"
 cd "$2"
+ln -sfn "$project/configs" "$project/checkpoints" .
 for table in "${chosen[@]}"; do "make_$table"; done

@@ -48,10 +48,11 @@ class Panel:
             self.pen.text((x - 6, y), f"{value:g}", fill=INK, font=self.font, anchor="rm")
 
     def legend(self, entries: Sequence[tuple[str, Color]]) -> None:
-        right, y = self.left + PANEL - 24, self.top + 30
-        for name, color in entries:
+        """On the title's line, where no data can be."""
+        right, y = self.left + PANEL - 20, self.top + 10
+        for name, color in reversed(entries):
             self.pen.text((right, y), name, fill=color, font=self.font, anchor="rt")
-            y += 16
+            right -= self.pen.textlength(name, font=self.font) + 10
 
 
 def round_steps(most: float) -> list[float]:

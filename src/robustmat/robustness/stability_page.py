@@ -15,7 +15,9 @@ READING = (
     "one, *relative* is that over the norm of the clean embedding, *noise / signal* over the median distance to other "
     "landmarks of the same category in the frame. *Found* is the share of perturbed landmarks whose nearest clean "
     "embedding in the frame and category is their own. Norms of different models and stages have different units: "
-    "compare the last two columns. Of ResNet + GAT, `z(T_f)` is what its residual blocks give."
+    "compare the last two columns. `h_DS` is the feature map of a patch, `z(T_f)` the same after the vertex ODE (of "
+    "ResNet + GAT: after the residual blocks that stand in its place), `f` the embedding of a patch, `g` that of its "
+    "neighbourhood."
 )
 
 
@@ -53,30 +55,29 @@ def write_stability(
 
 
 def flow_sentences(measured: Sequence[Stability], levels: Sequence[str]) -> list[str]:
-    """For every model with a vertex flow: does the flow help against noise, or shrink signal and noise alike?"""
+    """For every model with a vertex flow: does the flow help against noise?"""
     lines = []
     for one in measured:
         if not {MAPS, EVOLVED} <= set(one.stages):
             continue
-        said = []
-        for level in levels:
-            before, after = (median(one.norms[stage, level].to_signal) for stage in (MAPS, EVOLVED))
-            said.append(f"{before:.3f} before and {after:.3f} after at {level}")
-        ratios = [
-            median(one.norms[EVOLVED, level].to_signal) / median(one.norms[MAPS, level].to_signal) for level in levels
-        ]
+        around = [[median(one.norms[stage, level].to_signal) for stage in (MAPS, EVOLVED)] for level in levels]
+        ratios = [after / before for before, after in around]
         verdict = (
-            "its flow shrinks signal and noise alike"
+            "leaves noise against signal as it was"
             if all(0.95 < ratio < 1.05 for ratio in ratios)
-            else "its flow lowers noise against signal"
+            else "lowers noise against signal"
             if max(ratios) <= 1.0
-            else "its flow raises noise against signal"
+            else "raises noise against signal"
             if min(ratios) >= 1.0
-            else "its flow changes noise against signal little, in both directions"
+            else "changes noise against signal little, in both directions"
+        )
+        said = "; ".join(
+            f"{before:.3f} before and {after:.3f} after at {level}"
+            for level, (before, after) in zip(levels, around, strict=True)
         )
         bound = one.bounds.get((MAPS, EVOLVED))
         proof = f" Its proven bound, {bound:.3f}, is kept by every point." if bound and keeps(one) else ""
-        lines.append(f"- `{one.model}`: {verdict} ({'; '.join(said)}).{proof}")
+        lines.append(f"- `{one.model}`: its flow {verdict} ({said}).{proof}")
     return ["\n".join(lines)] if lines else []
 
 

@@ -1,6 +1,6 @@
 """The paper's stability figures: densities and box plots of difference norms, and the proven bound over the points."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -9,20 +9,26 @@ from PIL import ImageDraw
 from scipy.stats import gaussian_kde
 
 from robustmat.robustness.panel import INK, LEVELS, PANEL, TALL, Color, Panel, large, round_steps, save
-from robustmat.robustness.stability import GRAPH, MAPS, VERTEX, Stability
+from robustmat.robustness.stability import EVOLVED, GRAPH, MAPS, VERTEX, Stability
 from robustmat.types import Array
 
-TITLES = {MAPS: "|| h_DS(x') - h_DS(x) ||", VERTEX: "|| f(x') - f(x) ||", GRAPH: "|| g(G') - g(G) ||"}
+TITLES = {
+    MAPS: "|| h_DS(x') - h_DS(x) ||",
+    EVOLVED: "|| z(x', T_f) - z(x, T_f) ||",
+    VERTEX: "|| f(x') - f(x) ||",
+    GRAPH: "|| g(G') - g(G) ||",
+}
 GRID = 160  # points of a density
-MOST_NOISE = 1.5  # over signal; what is more is cut off
+WHISKERS = 0.05, 0.95
+BOXES = "Box: quartiles; line in it: median; whiskers: 5 % to 95 %"
 
 
 def draw_norms(measured: Stability, path: Path | str) -> Path:
-    """Densities left, boxes right, a row for each of h_DS, f and g: the paper's three figures in one."""
+    """Densities left, boxes right, a row for each stage: the paper's three figures (h_DS, f and g) in one."""
     stages = [stage for stage in measured.stages if stage in TITLES] or list(measured.stages)
     picture = PillowImage.new("RGB", (2 * PANEL, 26 + TALL * len(stages)), (255, 255, 255))
     pen = ImageDraw.Draw(picture)
-    pen.text((16, 6), f"{measured.model}: difference of perturbed and clean landmarks", fill=INK, font=large())
+    pen.text((16, 6), f"{measured.model}: difference of perturbed and clean landmarks. {BOXES}", fill=INK, font=large())
     for row, stage in enumerate(stages):
         levels = {name: norms.absolute for (known, name), norms in measured.norms.items() if known == stage}
         title = TITLES.get(stage, f"|| {stage}(x') - {stage}(x) ||")
@@ -35,33 +41,36 @@ def draw_noise_to_signal(measured: Sequence[Stability], path: Path | str) -> Pat
     """One panel a model: boxes of noise over the distance between different landmarks, by stage and level."""
     picture = PillowImage.new("RGB", (2 * PANEL, 26 + TALL * ((len(measured) + 1) // 2)), (255, 255, 255))
     pen = ImageDraw.Draw(picture)
-    pen.text((16, 6), "Noise over the distance between different landmarks: below 1 is good", fill=INK, font=large())
+    pen.text((16, 6), f"Noise over the distance between different landmarks. {BOXES}", fill=INK, font=large())
+    seen = [norms.to_signal[np.isfinite(norms.to_signal)] for one in measured for norms in one.norms.values()]
+    most = 1.05 * max((float(np.quantile(values, WHISKERS[1])) for values in seen if len(values)), default=1.0)
     for number, one in enumerate(measured):
         levels = list(dict.fromkeys(name for _, name in one.norms))
         count = len(one.stages)
-        panel = Panel(pen, number % 2 * PANEL, 26 + number // 2 * TALL, (-0.5, count - 0.5), (0, MOST_NOISE), one.model)
-        panel.ticks_up([0, 0.5, 1, 1.5])
+        panel = Panel(pen, number % 2 * PANEL, 26 + number // 2 * TALL, (-0.5, count - 0.5), (0, most), one.model)
+        panel.ticks_up(round_steps(most))
         for place, stage in enumerate(one.stages):
             for level, name in enumerate(levels):
                 shift = (level - (len(levels) - 1) / 2) * 0.24
                 _box(panel, place + shift, 0.09, one.norms[stage, name].to_signal, LEVELS[level % len(LEVELS)])
             x, y = panel.at(place, 0)
             pen.text((x, y + 5), stage, fill=INK, font=panel.font, anchor="mt")
-        panel.legend([(_level(name), LEVELS[i % len(LEVELS)]) for i, name in enumerate(levels)])
+        panel.legend(_colors(levels))
     return save(picture, path)
 
 
 def draw_bounds(measured: Stability, path: Path | str) -> Path:
     """Differences after a flow over differences before it, and the proven bound as a line: no point lies above it."""
-    picture = PillowImage.new("RGB", (PANEL * len(measured.bounds), 26 + TALL), (255, 255, 255))
+    picture = PillowImage.new("RGB", (PANEL * max(2, len(measured.bounds)), 26 + TALL), (255, 255, 255))
     pen = ImageDraw.Draw(picture)
-    pen.text((16, 6), f"{measured.model}: what the flow leaves of a difference", fill=INK, font=large())
+    said = f"{measured.model}: the difference that noise makes, after a flow (upwards) over before it (across)"
+    pen.text((16, 6), said, fill=INK, font=large())
     for number, ((before, after), bound) in enumerate(measured.bounds.items()):
         levels = [name for known, name in measured.norms if known == before]
         starts = {name: measured.norms[before, name].absolute for name in levels}
         ends = {name: measured.norms[after, name].absolute for name in levels}
         most = float(max(values.max() for values in starts.values())) * 1.05
-        title = f"{after} over {before}"
+        title = f"from {before} to {after}"
         panel = Panel(pen, number * PANEL, 26, (0, most), (0, bound * most), title)
         panel.ticks_up(round_steps(bound * most))
         panel.ticks_across(round_steps(most), "difference before the flow")
@@ -73,6 +82,7 @@ def draw_bounds(measured: Stability, path: Path | str) -> Path:
         pen.line([panel.at(0, 0), panel.at(most, bound * most)], fill=INK, width=2)
         x, y = panel.at(0.05 * most, 0.9 * bound * most)
         pen.text((x, y), f"line: proven, at most {bound:.3f}", fill=INK, font=panel.font)
+        panel.legend(_colors(levels))
     return save(picture, path)
 
 
@@ -86,7 +96,7 @@ def _densities(pen: ImageDraw.ImageDraw, left: float, top: float, levels: dict[s
     for number, curve in enumerate(curves.values()):
         points = [panel.at(x, y) for x, y in zip(grid, curve, strict=True)]
         pen.line(points, fill=LEVELS[number % len(LEVELS)], width=2)
-    panel.legend([(_level(name), LEVELS[i % len(LEVELS)]) for i, name in enumerate(levels)])
+    panel.legend(_colors(levels))
 
 
 def _density(values: Array, grid: Array) -> Array:
@@ -111,7 +121,7 @@ def _box(panel: Panel, place: float, half: float, values: Array, color: Color) -
     if not len(known):
         return
     low, first, middle, third, high = (
-        min(float(np.quantile(known, share)), panel.y[1]) for share in (0.05, 0.25, 0.5, 0.75, 0.95)
+        min(float(np.quantile(known, share)), panel.y[1]) for share in (WHISKERS[0], 0.25, 0.5, 0.75, WHISKERS[1])
     )
     panel.pen.line([panel.at(place, low), panel.at(place, high)], fill=color, width=1)
     for end in (low, high):
@@ -119,6 +129,11 @@ def _box(panel: Panel, place: float, half: float, values: Array, color: Color) -
     top, bottom = panel.at(place - half, third), panel.at(place + half, first)
     panel.pen.rectangle((*top, *bottom), outline=color, fill=(255, 255, 255), width=2)
     panel.pen.line([panel.at(place - half, middle), panel.at(place + half, middle)], fill=color, width=2)
+
+
+def _colors(levels: Iterable[str]) -> list[tuple[str, Color]]:
+    """The legend: each level in its colour."""
+    return [(_level(name), LEVELS[number % len(LEVELS)]) for number, name in enumerate(levels)]
 
 
 def _level(name: str) -> str:
