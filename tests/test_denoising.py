@@ -17,6 +17,7 @@ from robustmat.denoising.export import TOLERANCE, largest_difference
 from robustmat.denoising.frames import DenoisedMatcher, Remembering
 from robustmat.denoising.measure import draw_sheet, measure_denoisers
 from robustmat.denoising.network import Sgn, SgnConfig
+from robustmat.denoising.nlm import NonLocalMeans
 from robustmat.denoising.registry import DEFAULT_DENOISER, DENOISERS, SHIPPED, load_denoiser
 from robustmat.denoising.runtime import SgnDenoiser
 from robustmat.denoising.weights import load_network
@@ -155,7 +156,7 @@ def test_the_option_takes_what_follows_only_if_it_names_a_denoiser(tmp_path: Pat
     assert _is_value(str(tmp_path / "mine"))
 
 
-def test_measuring_tells_psnr_before_and_after_and_draws_it(tmp_path: Path) -> None:
+def test_measuring_tells_psnr_before_and_after_and_draws_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     frames, kinds = [Frame.from_array(street(), name="a")], [parse("awgn:16"), parse("awgn:13")]
     gains = measure_denoisers([load_denoiser("nlm")], frames, kinds)
     assert [gain.perturbation for gain in gains] == ["awgn:16", "awgn:13"]
@@ -164,6 +165,12 @@ def test_measuring_tells_psnr_before_and_after_and_draws_it(tmp_path: Path) -> N
         assert gain.after == pytest.approx(gain.before + gain.gain)
         assert gain.gain == pytest.approx(gain.least_gain)  # one frame
         assert json.loads(json.dumps(gain.to_json()))["gain"] > 4
+    idle = NonLocalMeans()
+    monkeypatch.setattr(idle, "denoise", lambda image: image)
+    both = measure_denoisers([NonLocalMeans(), idle], frames, kinds[:1])  # of one name, and yet two
+    assert [(gain.denoiser, gain.frames) for gain in both] == [("nlm", 1), ("nlm", 1)]
+    assert both[0] == gains[0]
+    assert both[1].gain == 0
     sheet = draw_sheet([load_denoiser("nlm")], frames[0].image, kinds, 0, "a")
     write_image(tmp_path / "sheet.png", sheet)
     assert sheet.shape[1] > 3 * 160

@@ -186,7 +186,8 @@ def test_superglue_is_asked_as_its_authors_code_wants_it(tmp_path: Path, monkeyp
     """With a stand-in for code and weights that may not be here: 16 keypoints, which match where their pixels do."""
     models = tmp_path / "SuperGluePretrainedNetwork" / "models"
     (models / "weights").mkdir(parents=True)
-    (models / "weights" / "superglue_outdoor.pth").touch()
+    for name in ("superglue_outdoor", "superpoint_v1"):
+        (models / "weights" / f"{name}.pth").touch()
     (models / "superpoint.py").write_text(STAND_IN_SUPERPOINT)
     (models / "superglue.py").write_text(STAND_IN_SUPERGLUE)
     monkeypatch.setenv(VARIABLE, str(tmp_path))
@@ -194,6 +195,47 @@ def test_superglue_is_asked_as_its_authors_code_wants_it(tmp_path: Path, monkeyp
     embedded = matcher.embed(a)
     np.testing.assert_allclose(np.diag(matcher.score(embedded, embedded)), 16 / (16 + FEW))
     assert matcher.score(embedded, embedded)[0, 1] < 16 / (16 + FEW)
+    (models / "superglue.py").write_text("class SuperGlue:\n    def __init__(self, config): {}['broken']\n")
+    with pytest.raises(ConfigError, match=r"weights of SuperGlue cannot be used: .*superpoint_v1\.pth: 'broken'"):
+        load("superglue")
+
+
+STAND_IN_D2_NET = {
+    "model_test": """
+class D2Net:
+    def __init__(self, model_file, use_relu, use_cuda): assert use_relu and not use_cuda
+    def eval(self): return self
+""",
+    "pyramid": """
+import numpy as np
+def process_multiscale(image, model, scales):
+    found = image[0, 0, ::32, ::32].reshape(-1).numpy()
+    found = found[found > 0]  # none in a black crop
+    return np.zeros((len(found), 3)), found, np.eye(16, dtype=np.float32)[: len(found)]
+""",
+    "utils": """
+def preprocess_image(image, preprocessing): assert preprocessing == "caffe"; return image.transpose(2, 0, 1)
+""",
+}
+
+
+def test_d2_net_is_asked_as_its_authors_code_wants_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a stand-in for code and weights that are not here; a crop without keypoints matches nothing."""
+    for folder in ("lib", "models"):
+        (tmp_path / "d2-net" / folder).mkdir(parents=True)
+    (tmp_path / "d2-net" / "models" / "d2_tf.pth").touch()
+    for name, code in STAND_IN_D2_NET.items():
+        (tmp_path / "d2-net" / "lib" / f"{name}.py").write_text(code)
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    monkeypatch.setattr("robustmat.detection.torchvision_ops.import_torchvision", lambda: None)
+    matcher, (a, _) = matcher_of("d2-net"), frames()
+    shown = a.image.copy()
+    shown[:, 300:] = 0
+    embedded = matcher.embed(Frame.from_array(shown, list(a.landmarks)))
+    assert embedded.arrays["count"].tolist() == [16, 16, 16, 0]
+    score = matcher.score(embedded, embedded)
+    np.testing.assert_allclose(np.diag(score)[:3], 16 / (16 + FEW))
+    assert not score[3].any()
 
 
 @pytest.mark.parametrize("name", [name for name in method_names() if find_method(name).fetched])

@@ -148,14 +148,19 @@ def test_the_page_fine_tunes_by_the_recipe_that_is_asked_for(tmp_path: Path) -> 
     folders = [word for name in ("data", "val", "test") for word in (f"--{name}", str(tmp_path / name))]
     said = ["--checkpoint", str(tmp_path / "whole"), "--config", str(tmp_path / "tuning.toml"), "--steps", "1"]
     out = tmp_path / "out"
-    result = CliRunner().invoke(
-        app, ["reproduce", "pruning", *folders, *said, "--frame-pairs", "3", "--name", "smaller", "--out", str(out)]
-    )
+    asked = ["reproduce", "pruning", *folders, *said, "--frame-pairs", "3", "--name", "smaller", "--out", str(out)]
+    result = CliRunner().invoke(app, asked)
     assert result.exit_code == 0, result.output
     page = (out / "tables" / "smaller.md").read_text()
+    (run,) = (out / "runs").glob("whole-*-pruned-0.5")
+    weights = (run / "best" / "model.safetensors").read_bytes()
+    result = CliRunner().invoke(app, asked)  # what is there already is kept
+    assert result.exit_code == 0, result.output
+    assert (run / "best" / "model.safetensors").read_bytes() == weights
+    assert "| eight bits (ONNX) |" in page
     assert "fine-tuned for 1 step on data" in page
     assert "| pruned to 0.25, fine-tuned |" in page
-    record = json.loads((out / "runs" / "pruned-0.5" / "run.json").read_text())["config"]
+    record = json.loads((run / "run.json").read_text())["config"]
     assert (record["views"], record["frame_pairs_per_step"], record["steps"]) == (1, 1, 1)
     assert record["model"]["vertex"]["inner_channels"] == [8, 16, 16]
     assert record["model"]["patch"]["size"] == whole.network.config.patch.size

@@ -123,12 +123,26 @@ def test_other_tables_are_excerpts_of_the_same_predictions(tmp_path: Path, monke
     for kind in ("noise-levels", "neighborhood"):
         assert run(monkeypatch, kind, "--from-predictions", tmp_path / "main.npz", "--out", tmp_path / "x") == 0
         page = (tmp_path / "x" / "tables" / f"{kind}.md").read_text()
-        assert f"robustmat reproduce {kind} --from-predictions main.npz" in page
+        again = f"robustmat reproduce {kind} --from-predictions {tmp_path / 'main.npz'}"
+        assert again in " ".join(page.replace("\\\n", " ").split())
         assert "robustmat reproduce main --data A" in page
         lines = list(csv.DictReader((tmp_path / "x" / "tables" / f"{kind}.csv").open()))
         assert {line["method"] for line in lines} == {*(row.label for row in TABLES[kind].rows), "root-sift"}
         assert {line["condition"] for line in lines} == set(TABLES[kind].conditions)
         assert all(known[line["test"], line["condition"], line["negatives"], line["method"]] == line for line in lines)
+
+
+def test_the_command_on_a_page_makes_that_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows, conditions and the name of an excerpt are said, so that the command gives the very same files."""
+    write_packed(tmp_path / "main.npz", packed(["hardnet", "robustmat"]))
+    asked = ("--methods", "hardnet", "--perturb", "clean", "--name", "excerpt", "--out", tmp_path / "x")
+    assert run(monkeypatch, "main", "--from-predictions", tmp_path / "main.npz", *asked) == 0
+    page = tmp_path / "x" / "tables" / "excerpt.md"
+    command = page.read_text().split("```sh\n")[2].split("```")[0].replace("\\\n", " ").split()
+    assert command[:2] == ["robustmat", "reproduce"]
+    assert run(monkeypatch, *command[2:], "--out", tmp_path / "y") == 0
+    for file in ("excerpt.md", "excerpt.csv"):
+        assert (tmp_path / "y" / "tables" / file).read_bytes() == (page.parent / file).read_bytes()
 
 
 def test_what_a_file_does_not_hold_is_said(
@@ -180,6 +194,14 @@ def test_a_table_made_in_parts_is_the_table_made_at_once(
     }
     page = joined.with_suffix(".md").read_text()
     assert all(f"\nmake {path.name}\n" in page for path in (early, late, other))
+
+    moved = tmp_path / "z" / "tables" / "main.npz"
+    moved.parent.mkdir(parents=True)
+    moved.write_bytes(early.read_bytes())
+    parts = ("--from-predictions", moved, "--from-predictions", late, "--methods", "hardnet")
+    assert run(monkeypatch, "main", *parts, "--out", tmp_path / "z") == 2
+    assert "would replace" in " ".join(capsys.readouterr().err.split())
+    assert moved.read_bytes() == early.read_bytes()
 
     strange = replace(
         whole, cells={key: tuple(replace(one, judged=judged(7)) for one in cell) for key, cell in whole.cells.items()}

@@ -13,7 +13,7 @@ from robustmat.bench.inference import with_landmarks
 from robustmat.bench.inference_contest import BenchReport, Contestant, Row, Section, Tell, hold, machine
 from robustmat.bench.inference_plot import duration
 from robustmat.checkpoints.load import load
-from robustmat.config import nearest
+from robustmat.config import merged, nearest
 from robustmat.errors import ConfigError
 from robustmat.export.frames import street_frames
 from robustmat.files import write_text
@@ -21,7 +21,7 @@ from robustmat.matching.decision import UNDECIDED
 from robustmat.matching.matcher import Matcher
 from robustmat.matching.network import NetworkMatcher
 from robustmat.methods import find_method, method_names
-from robustmat.models.presets import preset
+from robustmat.models.presets import LEARNED, preset
 from robustmat.models.robustmat import RobustMat
 from robustmat.training.config import load_training_config
 
@@ -70,15 +70,23 @@ def bench_runtime(settings: RuntimeSettings, tell: Tell = lambda _: None) -> Ben
             raise ConfigError(f"unknown method '{name}' of the benchmark ({nearest(name, list(all_methods()))})")
     tell("rendering two frames")
     a, b = (with_landmarks(one, settings.landmarks) for one in street_frames(1, scale=settings.scale)[:2])
-    contestants = []
+    contestants, left_out = [], []
     for name in names:
-        matcher = make_matcher(name, settings.seed)
+        try:
+            matcher = make_matcher(name, settings.seed)
+        except ConfigError as missing:  # packages or weights that only the user can bring
+            if name in settings.methods:
+                raise
+            tell(f"left out: {missing}")
+            left_out.append(name)
+            continue
         contestants.append(Contestant(name, lambda one=matcher: one.match(a, b)))  # type: ignore[misc]
     contest = hold(contestants, settings.rounds, tell, clock=settings.clock)
     rows = tuple(replace(row, note=ratio_note(contest.ratio(row.name, OURS).median, row)) for row in contest.rows())
     title = f"{len(a.landmarks)} x {len(b.landmarks)} landmarks, frames in memory to matches"
     shown = {key: getattr(settings, key) for key in settings.__dataclass_fields__}
-    return BenchReport("runtime", {**shown, "methods": list(names)}, (Section(title, rows),))
+    shown |= {"methods": [one.name for one in contestants], "left_out": left_out}
+    return BenchReport("runtime", shown, (Section(title, rows),))
 
 
 def ratio_note(ratio: float, row: Row) -> str:
@@ -94,7 +102,8 @@ def make_matcher(name: str, seed: int) -> Matcher:
         if name in VARIANTS:
             size, variant = VARIANTS[name]
             fixed = {"solver": {"name": "rk4", "steps": 1}}
-            network = RobustMat(preset(size, variant, {"vertex": fixed, "graph": fixed, "joint": None}))
+            changes = merged(LEARNED, {"vertex": fixed, "graph": fixed, "joint": None})
+            network = RobustMat(preset(size, variant, changes))
             return NetworkMatcher(name, network.eval(), UNDECIDED)
         method = find_method(name)
         if method.trainable is None:
@@ -113,6 +122,7 @@ def write_runtime(path: Path | str, report: BenchReport, command: str) -> Path:
         *(_cells(row, ours) for row in sorted(section.rows, key=lambda row: row.seconds.median)),
     ]
     clock = "processor time of all threads" if report.settings["clock"] == "processor" else "wall clock"
+    missing = report.settings["left_out"]
     parts = [
         "# runtime: seconds to match a frame pair",
         "\n".join("| " + " | ".join(line) + " |" for line in lines),
@@ -120,7 +130,8 @@ def write_runtime(path: Path | str, report: BenchReport, command: str) -> Path:
         f"{facts['torch_threads']}, {facts['processor']}. Each patch is embedded once. `{OURS}` is the small network "
         f"of the tables and `robustmat-paper` has the paper's sizes, both solved by one step of RK4; `{SHIPPED}` also "
         "looks at box positions and at keypoints of the whole frames. Weights are random where they would have to be "
-        "learned, which does not change the time.",
+        "learned, which does not change the time."
+        + (f" Left out, since packages or weights are missing: {', '.join(missing)}." if missing else ""),
         "## Command",
         f"```sh\n{command}\n```",
     ]

@@ -23,7 +23,7 @@ def prune(
     config: Annotated[str, typer.Option(help="Training configuration of the fine-tuning.")] = "street",
     steps: Annotated[int, typer.Option(min=1, help="Of the fine-tuning.")] = 100,
     learning_rate: Annotated[float, typer.Option(min=0.0, help="Of the fine-tuning.")] = 2e-4,
-    threads: Annotated[int | None, typer.Option(help="CPU threads of the fine-tuning.")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, max=1024, help="CPU threads of the fine-tuning.")] = None,
 ) -> None:
     """Leave out the least important channels inside the network; the widths of all states stay.
 

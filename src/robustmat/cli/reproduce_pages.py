@@ -4,17 +4,17 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from robustmat.cli.checks import need
 from robustmat.cli.console import make_console, progress_bars
 from robustmat.errors import InputError
-from robustmat.types import plural
 
 if TYPE_CHECKING:
     from robustmat.checkpoints.store import Checkpoint
     from robustmat.dataset.store import LandmarkDataset
 
+CALIBRATION = 8  # frames that tell the ranges of eight bits
 STABILITY_MODELS = ("street", "street-contractive", "untrained:street:resnet-gat", "root-sift")
 
 
@@ -70,9 +70,11 @@ def _runtime(asked: Asked) -> Path:
 def _pruning(asked: Asked) -> Path:
     need("torch_pruning", purpose="pruning")
     from robustmat.checkpoints.store import load_checkpoint
+    from robustmat.export.frames import street_frames
     from robustmat.perturb import parse
     from robustmat.tables.pruning import measure_pruning, write_pruning
     from robustmat.training.fine_tune import fine_tune
+    from robustmat.types import plural
 
     if not asked.test:
         raise InputError("pruning is judged on data that nothing was tuned on: give it with --test")
@@ -80,15 +82,20 @@ def _pruning(asked: Asked) -> Path:
     data, test, out = asked.data, asked.test, asked.out
     steps = 100 if asked.steps is None else asked.steps
 
-    def tune(pruned: "Checkpoint", share: float) -> "Checkpoint":
-        run = out / "runs" / f"pruned-{share:g}"
-        return load_checkpoint(fine_tune(pruned, data, asked.val, run, config=asked.config, steps=steps))
+    whole = load_checkpoint(asked.checkpoint)
 
+    def tune(pruned: "Checkpoint", share: float) -> "Checkpoint":
+        run = out / "runs" / f"{whole.name}-{whole.fingerprint[:8]}-pruned-{share:g}"
+        said: dict[str, Any] = {"config": asked.config, "steps": steps, "resume": (run / "run.json").exists()}
+        return load_checkpoint(fine_tune(pruned, data, asked.val, run, **said))
+
+    others = [frame for one in (*data, *asked.val) for frame in one.frames if len(frame.landmarks) > 2]
     rows = measure_pruning(
-        load_checkpoint(asked.checkpoint),
+        whole,
         test,
         parse("paper:16"),
         tune=tune if data else None,
+        calibration=others[:CALIBRATION] or street_frames(CALIBRATION),
         frame_pairs=asked.frame_pairs,
         progress=progress,
     )

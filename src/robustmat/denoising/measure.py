@@ -46,19 +46,21 @@ def measure_denoisers(
     progress: Progress = silent,
 ) -> list[Gain]:
     """Every denoiser under every perturbation, on the same noisy frames."""
-    found: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    found: dict[tuple[str, int], list[tuple[float, float]]] = {}
     for frame in progress(frames, "denoising frames"):
         clean = frame.image
         for kind in perturbations:
             noisy = perturb_image(clean, kind, seed, frame.name)
-            for denoiser in denoisers:
+            for number, denoiser in enumerate(denoisers):
                 pair = _psnr(clean, noisy), _psnr(clean, denoiser.denoise(noisy))
-                found.setdefault((str(kind), denoiser.name), []).append(pair)
+                found.setdefault((str(kind), number), []).append(pair)
     gains = []
-    for (kind_name, denoiser_name), pairs in found.items():
+    for (kind_name, number), pairs in found.items():
         before, after = np.array(pairs).T
         least = float((after - before).min())
-        gains.append(Gain(kind_name, denoiser_name, len(pairs), float(before.mean()), float(after.mean()), least))
+        gains.append(
+            Gain(kind_name, denoisers[number].name, len(pairs), float(before.mean()), float(after.mean()), least)
+        )
     return gains
 
 

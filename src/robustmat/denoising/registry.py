@@ -35,6 +35,6 @@ def load_denoiser(denoiser: str | Path = DEFAULT_DENOISER, threads: int | None =
     if Path(denoiser).exists():
         from robustmat.denoising.runtime import SgnDenoiser
 
-        return SgnDenoiser(find_denoiser(denoiser), threads=threads)
+        return SgnDenoiser(find_denoiser(denoiser), name=Path(denoiser).resolve().name, threads=threads)
     hint = nearest(str(denoiser), list(DENOISERS))
     raise ConfigError(f"unknown denoiser '{denoiser}' ({hint}), and no such folder")

@@ -19,21 +19,29 @@ class SgnDenoiser:
     """A folder with `model.onnx` and `model.json`, as a denoiser.
 
     Args:
+        name: what tables and pictures call it; the method's, unless given.
         strip_pixels: images with more pixels are denoised strip by strip, to the same result.
         threads: of onnxruntime; as many as there are cores, unless given. On a busy machine they wait for each other.
     """
 
-    def __init__(self, folder: Path | str, *, strip_pixels: int = STRIP_PIXELS, threads: int | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path | str,
+        *,
+        name: str | None = None,
+        strip_pixels: int = STRIP_PIXELS,
+        threads: int | None = None,
+    ) -> None:
         self.folder, self.strip_pixels = Path(folder), strip_pixels
         header = read_header(self.folder)
-        self.name, self.cell, self.reach = header.method, header.cell, header.reach
+        self.name, self.cell, self.reach = name or header.method, header.cell, header.reach
         path = self.folder / EXPORTED
         if not path.is_file():
             raise WeightsError(f"{self.folder} has no {EXPORTED}: its training was not finished (--resume)")
         content = path.read_bytes()
         if header.onnx_sha256 != hashlib.sha256(content).hexdigest():
             raise WeightsError(f"{path} is broken or belongs to other weights: {ADVICE}")
-        self.fingerprint = f"{self.name}-{header.weights_sha256[:12]}"
+        self.fingerprint = f"{header.method}-{header.weights_sha256[:12]}"
         self._session = open_session(content, str(path), threads)
 
     def denoise(self, image: Image) -> Image:

@@ -29,7 +29,8 @@ class D2NetKeypoints(NearestKeypoints):
         folder, weights = NEEDED.find()
         import_torchvision()  # its VGG-16; made usable where its wheel does not fit torch
         model, pyramid, utils = import_from(folder, "lib.model_test", "lib.pyramid", "lib.utils")
-        self.network: Any = model.D2Net(model_file=str(weights), use_relu=True, use_cuda=False).eval()
+        with NEEDED.usable(weights):
+            self.network: Any = model.D2Net(model_file=str(weights), use_relu=True, use_cuda=False).eval()
         self.extract: Any = pyramid.process_multiscale
         self.preprocess: Any = utils.preprocess_image
 
@@ -40,7 +41,7 @@ class D2NetKeypoints(NearestKeypoints):
         with torch.inference_mode():
             _, strength, found = self.extract(torch.from_numpy(shown), self.network, scales=[1])
         strongest = np.argsort(-np.asarray(strength), kind="stable")[:MOST]
-        return np.asarray(found, np.float32).reshape(len(strength), -1)[strongest]
+        return np.asarray(found, np.float32)[strongest]  # [M, 512]
 
 
 METHOD = Method(

@@ -34,13 +34,10 @@ class Loftr:
         import torch
 
         self.network: Any = LoFTR(pretrained=None)
-        try:
+        with NEEDED.usable(path):
             weights = torch.load(path, map_location="cpu", weights_only=True)
             weights = weights.get("state_dict", weights)
             self.network.load_state_dict({name.removeprefix("matcher."): one for name, one in weights.items()})
-        except Exception as problem:  # a foreign file may be wrong in many ways
-            reason = str(problem).splitlines()[0]
-            raise ConfigError(f"weights of LoFTR cannot be used: {path}: {reason}; {NEEDED.fetch}") from None
         self.network.eval()
 
     def describe(self, patches: NDArray[np.uint8]) -> Described:

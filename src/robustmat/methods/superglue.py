@@ -24,17 +24,22 @@ NEEDED = Foreign(
     "SuperGlue",
     "github.com/magicleap/SuperGluePretrainedNetwork",
     "non-commercial research only",
-    ("SuperGluePretrainedNetwork", "SuperGluePretrainedNetwork/models/weights/superglue_outdoor.pth"),
+    (
+        "SuperGluePretrainedNetwork",
+        "SuperGluePretrainedNetwork/models/weights/superglue_outdoor.pth",
+        "SuperGluePretrainedNetwork/models/weights/superpoint_v1.pth",
+    ),
     "clone the project there, weights included",
 )
 
 
 class SuperGlueKeypoints:
     def __init__(self) -> None:
-        folder, _ = NEEDED.find()
+        folder, *weights = NEEDED.find()
         point, glue = import_from(folder, "models.superpoint", "models.superglue")
-        self.point: Any = point.SuperPoint({"max_keypoints": MOST, "device": "cpu"}).eval()
-        self.glue: Any = glue.SuperGlue({"weights": "outdoor"}).eval()
+        with NEEDED.usable(*weights):
+            self.glue: Any = glue.SuperGlue({"weights": "outdoor"}).eval()
+            self.point: Any = point.SuperPoint({"max_keypoints": MOST, "device": "cpu"}).eval()
 
     def describe(self, patches: NDArray[np.uint8]) -> Described:
         import cv2

@@ -54,6 +54,16 @@ class Foreign:
             )
         return paths
 
+    @contextmanager
+    def usable(self, *weights: Path) -> Iterator[None]:
+        """Weights are read inside; a foreign file may be wrong in many ways, and all of them end in one line."""
+        try:
+            yield
+        except Exception as problem:
+            reason = (str(problem).splitlines() or [type(problem).__name__])[0]
+            listed = ", ".join(map(str, weights))
+            raise ConfigError(f"weights of {self.label} cannot be used: {listed}: {reason}; {self.fetch}") from None
+
 
 @contextmanager
 def without_init(package: str) -> Iterator[None]:

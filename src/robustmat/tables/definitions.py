@@ -7,14 +7,13 @@ from robustmat.checkpoints.store import checkpoint_name, find_checkpoint, read_h
 from robustmat.config import merged, nearest
 from robustmat.errors import ConfigError
 from robustmat.methods import find_method, method_names, rivals, split_name
+from robustmat.models.presets import LEARNED
 from robustmat.perturb import parse
 
 PAIR = "pair"
 RIVALS = rivals()
 CONTEXT = "-context"  # a method that is shown what `street` is shown: the crop and its surroundings
 WIDER = {"model": {"patch": {"context": 3.0}}}
-# What the paper has: no hand-crafted descriptors beside what is learned, and the crop alone, as all rivals see it.
-LEARNED = {"vertex": {"orientations": 0, "colours": False}, "patch": {"context": None}}
 ONE_STEP = {"solver": {"name": "rk4", "steps": 1}}
 NO_STEP = {"steps": 0, "views": 1}  # nothing is learned: one view of each frame is enough to start from
 UNTRAINED = {"warm_start": True, **NO_STEP}

@@ -8,6 +8,7 @@ from typing import Any
 
 from robustmat import __version__
 from robustmat.dataset.pairs import NEGATIVES
+from robustmat.errors import InputError
 from robustmat.evaluation.predictions import Predictions, read_predictions
 from robustmat.tables.bars import draw_bars
 from robustmat.tables.definitions import Row, Table, find_table
@@ -108,6 +109,8 @@ def write_joined(
     """The packed predictions of a table whose rows or seeds were made apart, in one file; or an excerpt of it."""
     joined = join_packed([read_packed(path) for path in parts], labels, conditions)
     out = folder / f"{name or joined.table}.npz"
+    if out.resolve() in {path.resolve() for path in parts}:
+        raise InputError(f"the joined table would replace {out}, one of its parts: give --name or another --out")
     write_packed(out, joined)
     return out
 
@@ -133,11 +136,12 @@ def write_again(
     packed = read_packed(predictions)
     kind = kind or packed.table
     table = find_table(kind)
+    asked = labels, conditions
     if kind != packed.table:
         labels = labels or [row.label for row in table.rows]
         conditions = conditions or table.conditions
     sections = make_sections(packed.excerpt(labels, conditions))
-    again = f"robustmat reproduce {kind} --from-predictions {predictions.name}"
+    again = _again_command(predictions, kind, name, *asked)
     if against:
         sections = [over_row(section, against) for section in sections]
         again += f" --against {against}"
@@ -147,6 +151,23 @@ def write_again(
         write_page(page, kind, table.title, QUESTIONS[kind], sections, commands),
         write_csv(page.with_suffix(".csv"), sections),
     )
+
+
+def _again_command(
+    predictions: Path,
+    kind: str,
+    name: str | None,
+    labels: Sequence[str] | None,
+    conditions: Sequence[str] | None,
+) -> str:
+    command = f"robustmat reproduce {kind} --from-predictions {predictions}"
+    for option, value in (
+        ("name", name if name != kind else None),
+        ("methods", ",".join(labels or ())),
+        ("perturb", ",".join(conditions or ())),
+    ):
+        command += f" --{option} {value}" if value else ""
+    return command
 
 
 def read_cell(rows: Sequence[Row], test: str, perturb: str, seed: int, found: Found, references: bool) -> Predictions:
@@ -191,7 +212,7 @@ def _cells(
                         "condition": perturb,
                         "seed": seed,
                         "predictions": found[row.key, test_name(test), perturb, seed].name,
-                        "evaluate": evaluate_command(row, test, perturb, seed, run),
+                        "evaluate": evaluate_command(row, test, perturb, seed, run, workspace.settings),
                     }
                     if row.training.needed:
                         config = workspace.config(row.training, test.side, seed)

@@ -3,6 +3,8 @@
 Its data are other drives than anybody has here, so they are for orientation; RobustMat there is at full size, on a GPU.
 """
 
+import re
+
 Figures = tuple[float, float, float, float]  # precision, recall, F1, AUC (paper)
 
 METRICS = ("precision", "recall", "f1", "auc_paper")
@@ -87,7 +89,9 @@ CLOUDY = _columns(
     (0.8101, 0.8773, 0.8805, 0.8825, 0.8841, 0.8851, 0.9011, 0.8870, 0.8974, 0.9147, 0.9023),
     (0.8328, 0.8493, 0.8520, 0.8389, 0.8491, 0.8411, 0.8693, 0.8339, 0.8632, 0.8696, 0.8704),
 )
-WEATHER = {"snow": SNOWY, "winter": SNOWY, "rain": RAINY, "cloud": CLOUDY, "overcast": CLOUDY}
+# By a perturbation's name, or by a word in a test's name.
+WEATHER = dict.fromkeys(("snow", "snowy", "winter"), SNOWY) | dict.fromkeys(("rain", "rainy"), RAINY)
+WEATHER |= dict.fromkeys(("clouds", "cloudy", "overcast"), CLOUDY)
 NEIGHBORHOOD = _columns(
     ("hardnet+neighbors", "hynet+neighbors", "solar+neighbors", "delg+neighbors", "cvnet+neighbors", "robustmat"),
     (0.9321, 0.9010, 0.9209, 0.9263, 0.9183, 0.9486),
@@ -157,6 +161,8 @@ def paper_figures(table: str, condition: str, row: str, test: str = "") -> dict[
     """What the paper prints for this cell; empty where it prints nothing."""
     figures = PAPER.get(table, {}).get(condition, {})
     if table == "weather":
-        figures = next((one for word, one in WEATHER.items() if word in test.lower()), {})
+        tested = test.lower().rpartition("->")[2]
+        words = re.split(r"[\W_\d]+", tested) if condition == "clean" else [condition.partition(":")[0]]
+        figures = next((WEATHER[word] for word in words if word in WEATHER), {})
     found = figures.get(row)
     return dict(zip(METRICS, found, strict=True)) if found else {}

@@ -10,6 +10,7 @@ from typing import Any
 from robustmat.checkpoints.load import network_matcher
 from robustmat.checkpoints.store import Checkpoint
 from robustmat.dataset.store import LandmarkDataset
+from robustmat.errors import DataError
 from robustmat.evaluation.evaluate import evaluate
 from robustmat.export.prune import prune_checkpoint
 from robustmat.export.write import export_onnx, robustmat_of
@@ -46,6 +47,7 @@ def measure_pruning(
     perturbation: Perturbation,
     *,
     tune: Tune | None = None,
+    calibration: Sequence[Frame] = (),
     shares: Sequence[float] = SHARES,
     frame_pairs: int = 100,
     seed: int = 0,
@@ -55,7 +57,12 @@ def measure_pruning(
 
     Args:
         tune: fine-tunes a pruned checkpoint; without it pruned ones are judged as they are.
+        calibration: frames that tell the ranges of eight bits, and are none of those that are judged; the first two
+            check the export. Without them there is no such form.
     """
+    shown = next((frame for data in datasets for frame in data.frames if len(frame.landmarks) > 2), None)
+    if shown is None:
+        raise DataError(f"no frame of {', '.join(data.name for data in datasets)} has three landmarks to be timed on")
     forms: dict[str, Checkpoint] = {"whole": checkpoint}
     for share in shares:
         pruned = prune_checkpoint(checkpoint, share)
@@ -66,10 +73,9 @@ def measure_pruning(
     for name, solver in SOLVERS.items() if with_ode else ():
         forms[name] = replace(checkpoint, network=with_solver(robustmat_of(checkpoint), solver), fingerprint="")
     matchers: dict[str, Matcher] = {name: network_matcher(one, "pair") for name, one in forms.items()}
-    some = [frame for dataset in datasets for frame in dataset.frames if len(frame.landmarks) > 2]
     with tempfile.TemporaryDirectory() as folder:
-        if len(some) > 8:
-            export_onnx(checkpoint, Path(folder) / "onnx", some[:2], calibration=some[2:8])
+        if calibration:
+            export_onnx(checkpoint, Path(folder) / "onnx", calibration[:2], calibration=calibration)
             matchers["eight bits (ONNX)"] = OnnxMatcher(Path(folder) / "onnx", evidence="pair", int8=True)
         for name, matcher in matchers.items():
             matcher.name = name
@@ -85,7 +91,7 @@ def measure_pruning(
             progress=progress,
         )
         found = {first.name: report, **report["references"]}
-        seconds = {name: seconds_a_patch(matcher, some[0]) for name, matcher in matchers.items()}
+        seconds = {name: seconds_a_patch(matcher, shown) for name, matcher in matchers.items()}
     rows = []
     for name in matchers:
         parameters, multiply_adds = sizes(robustmat_of(forms[name])) if name in forms else (None, None)

@@ -341,8 +341,9 @@ def train_command(
     return f"{head} --seed {config.seed} --steps {config.steps} --out {out}{note}"
 
 
-def evaluate_command(row: Row, test: EvaluationSplit, perturb: str, seed: int, run: Path) -> str:
+def evaluate_command(row: Row, test: EvaluationSplit, perturb: str, seed: int, run: Path, settings: Settings) -> str:
     data = " ".join(str(dataset.path) for dataset in test.data)
     what = f"--checkpoint {run}" if row.training.needed else f"--method {row.training.config}"
-    more = " --denoise" if row.denoised else ""
+    more = f" --frame-pairs {settings.most_frame_pairs}"
+    more += f" --denoise {settings.denoiser}" if row.denoised else ""
     return f"robustmat evaluate {data} {what} --evidence {row.evidence} --perturb {perturb} --seed {seed}{more}"

@@ -22,6 +22,7 @@ def fine_tune(
     steps: int = 100,
     learning_rate: float = LEARNING_RATE,
     command: str = "",
+    resume: bool = False,
     progress: Progress | None = None,
 ) -> Path:
     """The folder of the fine-tuned checkpoint; its network is the given one's, whatever `config` says of networks."""
@@ -41,5 +42,6 @@ def fine_tune(
         licence=facts.licence,
         terms=facts.terms,
         command=command,
+        resume=resume,
         progress=progress,
     )

@@ -20,6 +20,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "ode-only": merged(ODE, {"score": "vertex"}),
     "pde-only": {"vertex": {"evolution": "none"}, "score": "graph"},
 }
+# The paper's network sees the crop alone, and has nothing hand-crafted beside what it learns; `street` has more.
+LEARNED: dict[str, Any] = {"vertex": {"orientations": 0, "colours": False}, "patch": {"context": None}}
 
 
 def preset_values(name: str) -> dict[str, Any]:
