@@ -111,7 +111,7 @@ paper_sizes() {  # two hours of one core: a quick look at small patches first, t
 
 make_paper_size() {
     paper_sizes
-    robustmat reproduce main --name paper-size $(each --data d0013 d0002) $(each --also fit/street-101{5-0,6-1}) --test d0005 \
+    robustmat reproduce paper-size $(each --data d0013 d0002) $(each --also fit/street-101{5-0,6-1}) --test d0005 \
         --budget 3 --seeds 1 --frame-pairs 60 --threads 1 --perturb clean,paper:16 --methods \
         runs/paper-size,runs/paper-size-64,robustmat-paper-untrained,robustmat,robustmat-plain,robustmat-untrained,street-shipped \
         --out reproduce-paper

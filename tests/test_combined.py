@@ -11,7 +11,7 @@ import pytest
 from models_for_tests import untrained
 from robustmat.checkpoints.load import from_checkpoint, load, network_matcher
 from robustmat.checkpoints.store import load_checkpoint, save_checkpoint
-from robustmat.errors import ConfigError, InputError
+from robustmat.errors import ConfigError, DataError, InputError
 from robustmat.features.scale import MOST_PIXELS
 from robustmat.fitting.diffusion import associate, diffusion_loss, fit_diffusion
 from robustmat.fitting.evidence import (
@@ -226,7 +226,9 @@ def test_nothing_is_fitted_on_the_drive_that_is_reported(
 def test_other_data_counts_as_one_drive_and_test_worlds_are_never_fitted_on(worlds: list) -> None:  # type: ignore[type-arg]
     matcher = evidence_matcher(network_matcher(untrained(), "placement"))
     first, *others = worlds
-    experiment = table.Experiment(matcher, [first], others, others[:1], conditions=("clean",), frame_pairs=6)
+    with pytest.raises(DataError, match=f"{others[0].name} cannot be tested on"):
+        table.Experiment(matcher, [first], others, others[:1])
+    experiment = table.Experiment(matcher, [first], others[1:], others[:1], conditions=("clean",), frame_pairs=6)
     cases = experiment.cases
     weight: dict[bool, float] = {True: 0.0, False: 0.0}
     for case, weighted in zip(cases, weigh(cases), strict=True):

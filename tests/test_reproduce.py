@@ -2,6 +2,7 @@
 
 import csv
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import torch
 from PIL import Image
 
 from robustmat.checkpoints.store import load_checkpoint
+from robustmat.cli import main
 from robustmat.config import merged
 from robustmat.dataset.store import LandmarkDataset
 from robustmat.errors import ConfigError, DataError
@@ -45,6 +47,7 @@ from robustmat.tables.plan import (
     load_config,
     make_first,
     make_tests,
+    run_folder,
 )
 from robustmat.tables.reproduce import Settings, Workspace, reproduce, train_command, train_missing
 from robustmat.tables.values import COLUMNS, Line, Section, make_section, mean_section
@@ -465,6 +468,78 @@ def test_a_runs_own_record_trains_it_again(tmp_path: Path) -> None:
     for name, content in (("run.json", {"config": whole, "drives": []}), ("cell.json", whole)):
         (tmp_path / name).write_text(json.dumps(content))
         assert load_training_config(tmp_path / name) == config
+
+
+def test_nothing_is_tested_where_it_was_learned_or_chosen(streets: list[LandmarkDataset]) -> None:
+    """By name or by place: another drive through the same street shows the same landmarks."""
+    first, second, third = streets
+    again = replace(first, name="first, in the rain")
+    for test in (first, again):
+        for options in (
+            {"data": [first], "validation": [], "test": [test]},
+            {"data": [second], "validation": [first], "test": [third, test]},
+            {"data": [second], "validation": [third], "test": [test], "also": [first]},
+            {"data": [second], "validation": [third], "test": [test], "first": make_first([first], [], None)},
+            {"data": [first, second], "validation": [], "test": [test], "each_side": True},
+        ):
+            if options.get("each_side") and test is first:
+                continue  # each side leaves its own drive out by name
+            with pytest.raises(DataError, match=f"{test.name} cannot be tested on: .* test on another street"):
+                make_tests(**options)  # type: ignore[arg-type]
+    with pytest.raises(DataError, match="cannot be tested on"):
+        make_tests([first, again, second], [], [], leave_one_out=True)
+
+
+def test_a_run_of_another_configuration_or_of_other_data_is_not_taken_for_this_one(
+    streets: list[LandmarkDataset], tmp_path: Path
+) -> None:
+    side = make_tests(streets[:1], streets[1:2], streets[2:])[0].side
+    workspace = Workspace(tmp_path, Settings(seeds=(0,), steps=1))
+    config = workspace.config(HARDNET, side, 0)
+    run = train_missing(workspace, HARDNET, config, side, 0)
+    assert run == run_folder(tmp_path, HARDNET, side, 0)
+    assert is_finished(run, config)
+    other = config.model_copy(update={"learning_rate": 9.0})
+    assert not is_finished(run, other)
+    with pytest.raises(DataError, match="another configuration"):
+        train_missing(workspace, HARDNET, other, side, 0)
+    shorter = drive(make_boards(8, 0), name=streets[0].name, world=streets[0].world, frames=8)
+    changed = make_tests([shorter], streets[1:2], streets[2:])[0].side
+    assert run_folder(tmp_path, HARDNET, changed, 0) != run
+    begun = [replace(HARDNET, start=name) for name in ("street", "street-contractive")]
+    assert len({run_folder(tmp_path, one, side, 0) for one in begun} | {run}) == 3
+
+
+def test_a_row_whose_scores_cannot_know_what_it_asks_for_is_refused_before_training(
+    streets: list[LandmarkDataset], tmp_path: Path
+) -> None:
+    (test,) = make_tests(streets[:1], streets[1:2], streets[2:])
+    workspace = Workspace(tmp_path, Settings(seeds=(0,), steps=1))
+    row = replace(make_row("street-shipped"), label="street-shipped+scene", evidence="scene")
+    with pytest.raises(ConfigError, match=r"street-shipped\+scene cannot be made: its scores know pair, frames"):
+        reproduce(choose_table("main"), [row], [test], workspace)
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ("stability --data D --perturb clean", "--perturb has no effect on stability"),
+        ("pruning --test D --seeds 3", "--seeds has no effect on pruning"),
+        ("leave-one-out --data D --methods hardnet", "--methods has no effect on leave-one-out"),
+        ("main --data D --parts", "--parts has no effect on main"),
+        ("main --data D --first-budget 2", "--first-budget means nothing without --first"),
+        ("main --from-predictions F --bars", "--bars has no effect on --from-predictions"),
+    ],
+)
+def test_options_without_effect_are_refused(
+    arguments: str, problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["robustmat", "reproduce", *arguments.split(), "--out", str(tmp_path / "out")])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert problem in " ".join(capsys.readouterr().err.split())
 
 
 def test_a_command_names_the_checkpoint_that_its_training_begins_with(

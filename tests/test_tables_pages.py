@@ -55,7 +55,7 @@ def test_the_first_table_is_the_mean_over_directions_with_the_best_first_and_bol
     assert text.index("Who wins?") < text.index("| method") < text.index("robustmat x")
     first = tables(text)[0]
     assert first[0][:3] == ["method", "ROC AUC, clean", "ROC AUC, 16 dB"]
-    assert [row[0] for row in first[2:]] == ["HardNet", "RobustMat", "*VGG*"]
+    assert [row[0] for row in first[2:]] == ["HardNet", "RobustMat (small, contractive ODE)", "*VGG*"]
     assert first[2][1] == "**0.750 ± 0.141**"  # seeds 0.65 and 0.85: the mean of two directions, seed by seed
     assert first[4][1] == "0.550 ± 0.071"
     assert "## a -> b" in text
@@ -71,7 +71,7 @@ def test_a_test_alone_needs_no_mean_and_ours_stand_beside_the_papers_figures(tmp
     text = write(tmp_path, [section("a -> b", "paper:16", "same-class")])
     assert tables(text)[0][0][1] == "ROC AUC"
     beside = tables(text)[-1]
-    assert ["RobustMat", "0.750", "0.914", "0.750", "0.849"] in beside
+    assert ["RobustMat (small, contractive ODE)", "0.750", "0.914", "0.750", "0.849"] in beside
 
 
 def test_long_tables_are_split_by_what_scores_know(tmp_path: Path) -> None:

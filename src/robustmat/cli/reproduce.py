@@ -10,10 +10,12 @@ from robustmat.cli.checks import need, output_folder, plain_name
 from robustmat.cli.console import make_console, progress_bars
 from robustmat.cli.denoise import DEFAULT, Denoise
 from robustmat.cli.reproduce_evidence import write_diffusion, write_leave_one_out
+from robustmat.cli.reproduce_options import refuse_idle_options
 from robustmat.cli.reproduce_pages import OTHER_PAGES, write_other_page
 
 
 def reproduce(
+    context: typer.Context,
     table: Annotated[
         str,
         typer.Argument(
@@ -123,6 +125,7 @@ def reproduce(
 
         robustmat reproduce main --data D0002 --data D0005 --data D0013 --leave-one-out --budget 3
     """
+    refuse_idle_options(context, table, again=bool(from_predictions or against))
     trains = not from_predictions and table not in (*OTHER_PAGES, "diffusion", "leave-one-out")
     need("torch", *(("lightning", "tensorboard") if trains else ()), purpose="robustmat reproduce")
     import torch
@@ -140,8 +143,17 @@ def reproduce(
             make_console().print(f"wrote {path}", soft_wrap=True, highlight=False)
         return
     if table in OTHER_PAGES:
-        said = {"checkpoint": checkpoint, "steps": steps, "config": config, "frame_pairs": frame_pairs, "name": name}
-        page = write_other_page(table, data or [], val or [], test or [], out, **said)
+        page = write_other_page(
+            table,
+            (data or [], val or [], test or []),
+            out,
+            checkpoint=checkpoint,
+            steps=steps,
+            config=config,
+            frame_pairs=frame_pairs,
+            name=name,
+            methods=tuple(asked or ()),
+        )
         make_console().print(f"wrote {page}", soft_wrap=True)
         return
     if not data:

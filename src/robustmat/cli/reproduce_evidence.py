@@ -20,12 +20,13 @@ def write_leave_one_out(
     from robustmat.checkpoints.store import load_checkpoint
     from robustmat.dataset.store import open_dataset
     from robustmat.fitting.evidence import evidence_matcher
+    from robustmat.perturb import parse
     from robustmat.tables.leave_one_out import CONDITIONS, Experiment, fit_checkpoint, leave_one_out, measure_tests
     from robustmat.tables.leave_one_out_page import write_report
     from robustmat.tables.parts import DissectedMatcher, dissect, write_parts
 
     console, errors = make_console(), make_console(stderr=True)
-    conditions = perturb.split(",") if perturb else CONDITIONS
+    conditions = [str(parse(one)) for one in perturb.split(",")] if perturb else CONDITIONS
     drives, also, tests = ([open_dataset(path) for path in paths] for paths in data)
     checkpoint = load_checkpoint(name)
     inner = network_matcher(checkpoint, checkpoint.network.evidence[-1])

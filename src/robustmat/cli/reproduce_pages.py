@@ -31,17 +31,16 @@ class Asked:
     config: str
     frame_pairs: int
     name: str | None
+    methods: tuple[str, ...]
     command: str = field(default_factory=lambda: " ".join(["robustmat", *sys.argv[1:]]))
 
 
-def write_other_page(
-    table: str, data: list[Path], val: list[Path], test: list[Path], out: Path, **said: str | int | None
-) -> Path:
-    """Make a page of `OTHER_PAGES` in the workspace's `tables/`."""
+def write_other_page(table: str, data: tuple[list[Path], list[Path], list[Path]], out: Path, **said: Any) -> Path:
+    """Make a page of `OTHER_PAGES` in the workspace's `tables/`, of data sets to learn from, choose by and test on."""
     from robustmat.dataset.store import open_dataset
 
-    drives, validation, tests = ([open_dataset(path) for path in paths] for paths in (data, val, test))
-    return OTHER_PAGES[table](Asked(drives, validation, tests, out, **said))  # type: ignore[arg-type]
+    learned, chosen, tested = ([open_dataset(path) for path in paths] for paths in data)
+    return OTHER_PAGES[table](Asked(learned, chosen, tested, out, **said))
 
 
 def _stability(asked: Asked) -> Path:
@@ -63,7 +62,7 @@ def _runtime(asked: Asked) -> Path:
     from robustmat.bench.runtime import RuntimeSettings, bench_runtime, write_runtime
 
     console = make_console(stderr=True)
-    report = bench_runtime(RuntimeSettings(), console.print)
+    report = bench_runtime(RuntimeSettings(asked.methods), console.print)
     return write_runtime(asked.out / "tables" / f"{asked.name or 'runtime'}.md", report, asked.command)
 
 
@@ -72,12 +71,14 @@ def _pruning(asked: Asked) -> Path:
     from robustmat.checkpoints.store import load_checkpoint
     from robustmat.export.frames import street_frames
     from robustmat.perturb import parse
+    from robustmat.tables.plan import refuse_learned
     from robustmat.tables.pruning import measure_pruning, write_pruning
     from robustmat.training.fine_tune import fine_tune
     from robustmat.types import plural
 
     if not asked.test:
         raise InputError("pruning is judged on data that nothing was tuned on: give it with --test")
+    refuse_learned(asked.test, (*asked.data, *asked.val))
     progress = progress_bars(make_console(stderr=True))
     data, test, out = asked.data, asked.test, asked.out
     steps = 100 if asked.steps is None else asked.steps

@@ -76,7 +76,8 @@ def flow_sentences(measured: Sequence[Stability], levels: Sequence[str]) -> list
             for level, (before, after) in zip(levels, around, strict=True)
         )
         bound = one.bounds.get((MAPS, EVOLVED))
-        proof = f" Its proven bound, {bound:.3f}, is kept by every point." if bound and keeps(one) else ""
+        kept = "is kept by every point" if keeps(one) else "**is broken**"
+        proof = f" Its proven bound, {bound:.3f}, {kept}." if bound else ""
         lines.append(f"- `{one.model}`: its flow {verdict} ({said}).{proof}")
     return ["\n".join(lines)] if lines else []
 

@@ -163,6 +163,11 @@ TABLES: dict[str, Table] = {
         tuple(make_row(name) for name in (*ALL_METHODS, *OURS, *NEIGHBORS, *TOGETHER)),
         NOISE,
     ),
+    "paper-size": Table(
+        "RobustMat at the paper's sizes beside the small one",
+        tuple(map(make_row, ("robustmat-paper", "robustmat-paper-untrained", "robustmat", *OURS))),
+        ("clean", "paper:16"),
+    ),
     "weather": Table(
         "Trained on clear looks, tested on others", tuple(map(make_row, ALL_METHODS)), ("clean",), each_test=True
     ),

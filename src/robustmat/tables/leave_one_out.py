@@ -18,6 +18,7 @@ from robustmat.errors import DataError
 from robustmat.fitting.evidence import KINDS, FramePairCase, by_world, collect_cases, fit_combinations
 from robustmat.matching.combined import CombinedMatcher
 from robustmat.progress import Progress, silent
+from robustmat.tables.plan import refuse_learned
 from robustmat.tables.returned import match_cases, measure_drive
 
 KEYPOINTS = "keypoints-in-boxes"
@@ -39,6 +40,9 @@ class Experiment:
     seed: int = 0
     cache: Path | None = None
     progress: Progress = silent
+
+    def __post_init__(self) -> None:
+        refuse_learned(self.tests, (*self.drives, *self.also))
 
     @property
     def worlds(self) -> list[str]:

@@ -175,10 +175,10 @@ def read_cell(rows: Sequence[Row], test: str, perturb: str, seed: int, found: Fo
     keys = dict.fromkeys([*(row.key for row in rows), *([REFERENCES] if references else [])])
     read = {key: read_predictions(found[key, test, perturb, seed]) for key in keys}
     known = {(key, row.name): row for key, whole in read.items() for row in whole.rows}
-    wanted = {row.label: known.get((row.key, row.evidence)) for row in rows}
+    wanted = {row.label: known[row.key, row.evidence] for row in rows}
     if references:
         wanted |= {row.name: row for row in read[REFERENCES].rows}
-    mine = tuple(replace(row, name=label) for label, row in wanted.items() if row is not None)
+    mine = tuple(replace(row, name=label) for label, row in wanted.items())
     return replace(next(iter(read.values())), rows=mine)
 
 
@@ -205,7 +205,7 @@ def _cells(
         for perturb in table.conditions:
             for seed in workspace.settings.seeds:
                 for row in rows:
-                    run = run_folder(workspace.path, row.training.key, test.side, seed)
+                    run = run_folder(workspace.path, row.training, test.side, seed)
                     cell = {
                         "row": row.label,
                         "test": test_name(test),

@@ -28,10 +28,16 @@ GROUPS = {  # what stands behind the plus of a row's name -> the heading of its 
     "frames": "With competition between all landmarks of two frames",
     "placement": "With box positions and categories as well",
 }
+SEVERAL_SEEDS = "Mean ± standard deviation over seeds; the best is bold."
+ONE_SEED = "One seed, so no deviations; the best is bold."
+REFERENCE_ROWS = (
+    "Reference rows, which learn nothing of pixels, are in italics: *always match* says yes to every pair, "
+    "*same class* to every pair of one category; *VGG* and *BoostDesc* are OpenCV's local descriptors."
+)
 READING = (
-    "Mean ± standard deviation over seeds, best in bold, reference rows in italics. ROC AUC, F1 and AUC (paper) are of "
-    "single pairs, three matched to one unmatched; match F1 is of one-to-one matches in whole frame pairs. "
-    "Thresholds come from validation data. The CSV beside this page holds all metrics of all rows."
+    "ROC AUC, F1 and AUC (paper), which is (TPR + TNR) / 2, are of single pairs, three matched to one unmatched; match "
+    "F1 is of one-to-one matches in whole frame pairs. Thresholds come from validation data. The CSV beside this page "
+    "holds all metrics of all rows."
 )
 LEADS = (
     "A lead is in ROC AUC, over {rival}, with a 95 % interval by a paired bootstrap over objects{chosen}; bold where "
@@ -75,10 +81,12 @@ def write_page(
     head, *rest = groups
     leads = _shown(same)
     parts.append(_table(_columns(same), head[1], leads))
+    several = any(len(line.values[HEADLINE]) > 1 for line in same[0].lines)
+    expected = "the numbers above, within their deviation" if several else "about the numbers above"
     parts += [
-        f"{READING} {_reading_of_leads(leads)}" if leads.differences else READING,
+        _reading(same[0], leads, several),
         "## Command",
-        f"{commands.amount} Expect the numbers above, within their deviation.",
+        f"{commands.amount} Expect {expected}.",
         _shell(commands.whole),
         "Without training, from the file of predictions, exactly the numbers above:",
         _shell(commands.again),
@@ -100,10 +108,19 @@ def write_page(
     return path
 
 
+def _reading(section: Section, leads: Section, several_seeds: bool) -> str:
+    said = [SEVERAL_SEEDS if several_seeds else ONE_SEED]
+    said += [REFERENCE_ROWS] if any(line.is_reference for line in section.lines) else []
+    said += [READING, *([_reading_of_leads(leads)] if leads.differences else [])]
+    return " ".join(said)
+
+
 def _reading_of_leads(section: Section) -> str:
     if section.against:
         return LEADS.format(rival=row_label(section.against), chosen="")
-    return LEADS.format(rival="the best row of another method that knows as much", chosen=CHOSEN)
+    return LEADS.format(
+        rival="the best other method with the same evidence (pairs, all landmarks, or boxes as well)", chosen=CHOSEN
+    )
 
 
 def shown_condition(conditions: Sequence[str]) -> str:
@@ -237,8 +254,8 @@ def _scope(sections: Sequence[Section]) -> str:
     first = sections[0]
     conditions = list(dict.fromkeys(condition_label(section.condition) for section in sections))
     tests = f"mean of {' and '.join(first.mean_of)}" if first.mean_of else first.test
-    where = f"Trained on the left, tested on the right: {tests}"
-    return f"{where}; {', '.join(conditions)}; {first.negatives} negatives."
+    arrow = "Left of the arrow is what methods learn from and are chosen by, right of it what they are tested on"
+    return f"{arrow}: {tests}; {', '.join(conditions)}; {first.negatives} negatives."
 
 
 def _test_headings(sections: Sequence[Section]) -> list[str]:

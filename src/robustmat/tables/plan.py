@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from robustmat.checkpoints.store import find_checkpoint, read_header
 from robustmat.dataset.store import LandmarkDataset
 from robustmat.errors import DataError
 from robustmat.files import read_json, write_json
@@ -41,6 +42,11 @@ class TrainingSplit:
     first: "TrainingSplit | None" = None
     budget: float | None = None
 
+    @property
+    def known(self) -> tuple[LandmarkDataset, ...]:
+        """All that is learned from or chosen by."""
+        return (*self.data, *self.also, *self.validation, *(self.first.data if self.first else ()))
+
 
 @dataclass(frozen=True)
 class EvaluationSplit:
@@ -63,6 +69,7 @@ class Cell:
     perturb: str
     seed: int
     config: str  # digest of the training's configuration
+    run: Path | None = None  # of the training, where there is one
     evidence: tuple[str, ...] = ()  # the kinds that rows ask for; all that there are unless given
 
     def path(self, workspace: Path) -> Path:
@@ -102,20 +109,41 @@ def make_tests(
         held_out = (*drives, *validation) if also else tuple(validation)
         return TrainingSplit(name, tuple(drives), held_out, tuple(also), first)
 
+    def checked(splits: list[EvaluationSplit]) -> list[EvaluationSplit]:
+        for split in splits:
+            refuse_learned(split.data, split.side.known)
+        return splits
+
     if each_side:
         if len(data) < 2 and not test:
             raise DataError("this table trains on each data set in turn and tests on the others: give two with --data")
         sides = [make_side([dataset]) for dataset in data]
         others = [[one for one in (*data, *test) if one.name != side.data[0].name] for side in sides]
-        return [EvaluationSplit(side, (one,)) for side, rest in zip(sides, others, strict=True) for one in rest]
+        return checked(
+            [EvaluationSplit(side, (one,)) for side, rest in zip(sides, others, strict=True) for one in rest]
+        )
     if leave_one_out:
         if len(data) < 2 or test:
             raise DataError("--leave-one-out tests each data set of --data in turn: give two or more, and no --test")
-        return [EvaluationSplit(make_side([one for one in data if one is not left]), (left,)) for left in data]
+        return checked([EvaluationSplit(make_side([one for one in data if one is not left]), (left,)) for left in data])
     if not test:
         raise DataError("no data set to test on: give at least one with --test, or --leave-one-out")
     side = make_side(data)
-    return [EvaluationSplit(side, (one,)) for one in test] if each_test else [EvaluationSplit(side, tuple(test))]
+    return checked(
+        [EvaluationSplit(side, (one,)) for one in test] if each_test else [EvaluationSplit(side, tuple(test))]
+    )
+
+
+def refuse_learned(tests: Sequence[LandmarkDataset], learned: Sequence[LandmarkDataset]) -> None:
+    """Nothing is tested where it was trained, or where its checkpoint or threshold was chosen."""
+    known = {place: one for one in learned for place in (one.name, one.world)}
+    for test in tests:
+        for place in (test.name, test.world):
+            if place in known:
+                raise DataError(
+                    f"{test.name} cannot be tested on: {known[place].name}, which is learned from or held out to "
+                    f"choose by, shows the same place ('{place}'); test on another street"
+                )
 
 
 def make_first(
@@ -162,16 +190,23 @@ def load_config(training: Training, seed: int, steps: int | None) -> TrainingCon
     return load_training_config(training.config, changes)
 
 
-def run_folder(workspace: Path, training: str, side: TrainingSplit, seed: int) -> Path:
-    return workspace / "runs" / f"{training}--{side.name}--s{seed}"
+def run_folder(workspace: Path, training: Training, side: TrainingSplit, seed: int) -> Path:
+    """Named by all that a run learns from; what it is configured to do stands in it."""
+    facts = [*map(fingerprint, side.known), start_digest(training)]
+    return workspace / "runs" / f"{training.key}--{side.name}--s{seed}--{digest(facts)[:6]}"
+
+
+def start_digest(training: Training) -> str:
+    """Of the weights that a training begins with, where it names a checkpoint."""
+    return read_header(find_checkpoint(training.start)).weights_sha256 if training.start else ""
 
 
 def is_finished(run: Path, config: TrainingConfig) -> bool:
-    """The last step is done, and so is what follows it."""
+    """The last step of this very configuration is done, and so is what follows it."""
     final = run / "final" / "model.json"
     if not final.is_file() or not (run / "best" / EXAMPLES_FILE).is_file():
         return False
-    if read_json(final, "checkpoint header")["provenance"]["steps"] != config.steps:
+    if read_json(run / "run.json", "training run")["config"] != json.loads(config.model_dump_json()):
         return False
     best = read_json(run / "best" / "model.json", "checkpoint header")
     return set(best["steps"]) == set(find_method(config.method).learning.steps)

@@ -139,9 +139,10 @@ def write_pruning(path: Path | str, name: str, rows: Sequence[PruningRow], scope
         f"# pruning: a smaller `{name}`",
         "\n".join("| " + " | ".join(line) + " |" for line in lines),
         f"{scope} Single pairs by the paper's score; match F1 of whole frames. Milliseconds are processor time of one "
-        "frame's crops and embeddings, the median of five. Pruning leaves out channels inside h_DS, inside the field "
-        "and in r; the ODE's state, its start and the embeddings keep their width. Parameters of the joint diffusion, "
-        "which single pairs do not use, are counted.",
+        "frame's crops and embeddings, the median of five. Pruning leaves out inner channels of the patch network, of "
+        "the ODE's field where there is an ODE, and of what compares two embeddings; the ODE's state and the "
+        "embeddings keep their width. Parameters of the joint diffusion, which single pairs do not use, are counted. "
+        "Eight bits are those of the whole network.",
         "## Command",
         f"```sh\n{command}\n```",
     ]

@@ -17,7 +17,7 @@ from robustmat.dataset.pairs import PairSample
 from robustmat.denoising.frames import DenoisedMatcher, Remembering
 from robustmat.denoising.protocol import Denoiser
 from robustmat.denoising.registry import DEFAULT_DENOISER, load_denoiser
-from robustmat.errors import DataError
+from robustmat.errors import ConfigError, DataError
 from robustmat.evaluation.evaluate import evaluate
 from robustmat.evaluation.predictions import write_predictions
 from robustmat.fitting.competition import fit_steps
@@ -32,7 +32,7 @@ from robustmat.methods.box_geometry import EXAMPLES_FILE
 from robustmat.perturb import parse
 from robustmat.progress import Progress, silent
 from robustmat.tables.budget import steps_within
-from robustmat.tables.definitions import DENOISED, Row, Table, Training
+from robustmat.tables.definitions import DENOISED, PAIR, Row, Table, Training
 from robustmat.tables.plan import (
     REFERENCES,
     Cell,
@@ -49,6 +49,7 @@ from robustmat.tables.plan import (
     load_config,
     rate_of,
     run_folder,
+    start_digest,
     trainings_of,
 )
 from robustmat.training.config import RunConfig, TrainingConfig
@@ -127,15 +128,17 @@ def reproduce(table: Table, rows: Sequence[Row], tests: Sequence[EvaluationSplit
     """Train and predict whatever the rows lack."""
     trainings = trainings_of(rows)
     refuse_seen(trainings.values(), tests)
+    refuse_unknown_evidence(rows)
     found: Found = {}
     for seed in workspace.settings.seeds:
         for side in {test.side.name: test.side for test in tests}.values():
-            digests = {}
+            digests: dict[str, str] = {}
+            runs: dict[str, Path] = {}
             for training in trainings.values():
                 if training.needed:
                     config = workspace.config(training, side, seed)
-                    train_missing(workspace, training, config, side, seed)
-                    digests[training.key] = config_digest(config)
+                    runs[training.key] = train_missing(workspace, training, config, side, seed)
+                    digests[training.key] = digest([config_digest(config), start_digest(training)])
                 else:
                     digests[training.key] = digest([training.config, workspace.settings.most_frame_pairs])
             for row in rows:
@@ -148,7 +151,9 @@ def reproduce(table: Table, rows: Sequence[Row], tests: Sequence[EvaluationSplit
             for one_one in (one for one in tests if one.side.name == side.name):
                 for perturb in table.conditions:
                     cells = {
-                        key: Cell(key, one_one, perturb, seed, value, asked.get(key, ()))
+                        key: Cell(
+                            key, one_one, perturb, seed, value, runs.get(key.removesuffix(DENOISED)), asked.get(key, ())
+                        )
                         for key, value in digests.items()
                     }
                     predict_missing(workspace, list(cells.values()))
@@ -168,6 +173,17 @@ def refuse_seen(trainings: Iterable[Training], tests: Sequence[EvaluationSplit])
             )
 
 
+def refuse_unknown_evidence(rows: Iterable[Row]) -> None:
+    """A row asks for what its scores can know; that is known before anything is trained."""
+    for row in rows:
+        known: tuple[str, ...] = (PAIR, *find_method(row.training.config).steps) if not row.training.needed else ()
+        if row.training.needed:
+            config = load_config(row.training, 0, None)
+            known = (*getattr(config.model, "evidence", (PAIR,)), *find_method(config.method).learning.steps)
+        if row.evidence not in known:
+            raise ConfigError(f"the row {row.label} cannot be made: its scores know {', '.join(known)} alone")
+
+
 def test_name(test: EvaluationSplit) -> str:
     return f"{test.side.name} -> {test.name}"
 
@@ -176,7 +192,7 @@ def train_missing(
     workspace: Workspace, training: Training, config: TrainingConfig, side: TrainingSplit, seed: int
 ) -> Path:
     """A finished run is left alone, a begun one goes on, a missing one begins."""
-    out = run_folder(workspace.path, training.key, side, seed)
+    out = run_folder(workspace.path, training, side, seed)
     if is_finished(out, config):
         return out
     first = first_of(training, side)
@@ -199,7 +215,7 @@ def train_missing(
 def start_of(workspace: Workspace, training: Training, side: TrainingSplit) -> str | Path | None:
     """The checkpoint that a training begins with: its own, or what it learned from the data that comes first."""
     first = first_of(training, side)
-    return run_folder(workspace.path, training.key, first, FIRST_SEED) if first else training.start
+    return run_folder(workspace.path, training, first, FIRST_SEED) if first else training.start
 
 
 def predict_missing(workspace: Workspace, cells: Sequence[Cell]) -> None:
@@ -246,7 +262,8 @@ def method_rows(workspace: Workspace, cell: Cell) -> list[Matcher]:
     if untrained:
         rows = untrained_rows(key, denoiser)
     else:
-        rows = trained_rows(run_folder(workspace.path, key, side, cell.seed), workspace.priors, denoiser)
+        assert cell.run is not None
+        rows = trained_rows(cell.run, workspace.priors, denoiser)
     rows = [row for row in rows if row.name in cell.evidence]
     if key in UNFITTED or not (untrained or denoiser):
         return rows
