@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from robustmat.checkpoints.store import checkpoint_name, find_checkpoint, read_header
+from robustmat.checkpoints.store import WEIGHTS, checkpoint_name, find_checkpoint, fingerprint_of, read_header
 from robustmat.config import merged, nearest
 from robustmat.errors import ConfigError
 from robustmat.methods import find_method, method_names, rivals, split_name
@@ -113,7 +113,7 @@ def _row_of_checkpoint(folder: str, step: str) -> Row:
     found = find_checkpoint(folder)
     name, header = checkpoint_name(found), read_header(found)
     split_name(header.method + step)
-    key = f"{name}-{header.weights_sha256[:8]}"  # two of one name, or of one configuration, are told apart
+    key = f"{name}-{fingerprint_of(header, found / WEIGHTS)[:8]}"  # two of one name, or of one configuration, are told apart
     training = Training(key, header.method, {"model": header.model, **NO_STEP}, str(found))
     return Row(name + step, training, step.removeprefix("+") or PAIR)
 

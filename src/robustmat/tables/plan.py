@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from robustmat.checkpoints.store import find_checkpoint, read_header
+from robustmat.checkpoints.store import WEIGHTS, find_checkpoint, fingerprint_of, read_header
 from robustmat.dataset.store import LandmarkDataset
 from robustmat.errors import DataError
 from robustmat.files import read_json, write_json
@@ -198,7 +198,10 @@ def run_folder(workspace: Path, training: Training, side: TrainingSplit, seed: i
 
 def start_digest(training: Training) -> str:
     """Of the weights that a training begins with, where it names a checkpoint."""
-    return read_header(find_checkpoint(training.start)).weights_sha256 if training.start else ""
+    if not training.start:
+        return ""
+    folder = find_checkpoint(training.start)
+    return fingerprint_of(read_header(folder), folder / WEIGHTS)
 
 
 def is_finished(run: Path, config: TrainingConfig) -> bool:
