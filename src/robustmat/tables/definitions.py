@@ -113,7 +113,7 @@ def _row_of_checkpoint(folder: str, step: str) -> Row:
     found = find_checkpoint(folder)
     name, header = checkpoint_name(found), read_header(found)
     split_name(header.method + step)
-    key = f"{name}-{fingerprint_of(header, found / WEIGHTS)[:8]}"  # two of one name, or of one configuration, are told apart
+    key = f"{name}-{fingerprint_of(header, found / WEIGHTS)[:8]}"  # two of one name are told apart
     training = Training(key, header.method, {"model": header.model, **NO_STEP}, str(found))
     return Row(name + step, training, step.removeprefix("+") or PAIR)
 
