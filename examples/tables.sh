@@ -58,7 +58,7 @@ make_denoising() {
 
 make_keypoints() {  # those that look at two crops at once take most of the time: fewer frame pairs than elsewhere
     drives
-    local few=("${left_out[@]}" --frame-pairs 20 --seeds 1 --out reproduce-keypoints)
+    local few=("${left_out[@]}" --frame-pairs 12 --seeds 1 --out reproduce-keypoints)
     robustmat reproduce keypoints "${few[@]}" --perturb clean,paper:16 \
         --methods "$(join "${keypoints[@]}" root-sift {keypoints,xfeat}-in-boxes street-shipped)"
     robustmat reproduce keypoints "${few[@]}" --perturb paper:16 --name keypoints-denoising \
