@@ -123,8 +123,8 @@ make_pruning() {
     local tuned=($(each --data fit/street-101{5,6}-0) --val val/street-1017-0 --steps 30 --threads 1 --out reproduce-pruning)
     robustmat reproduce pruning "${tuned[@]}" --test d0002
     paper_sizes
-    robustmat reproduce pruning "${tuned[@]}" --test d0005 --checkpoint runs/paper-size --frame-pairs 20 \
-        --config configs/paper-size/2.toml --name pruning-paper-size
+    robustmat reproduce pruning "${tuned[@]}" --test d0005 --checkpoint runs/paper-size-64 --frame-pairs 60 \
+        --config configs/paper-size/1.toml --name pruning-paper-size
 }
 
 make_stability() {

@@ -22,7 +22,7 @@ from robustmat.perturb import CLEAN, Perturbation
 from robustmat.progress import Progress, silent
 from robustmat.robustness.attack import smallest_change
 from robustmat.robustness.certificate import certified_network, certify, least_score, psnr
-from robustmat.robustness.panel import INK, LEVELS, PANEL, TALL, Panel, large, save
+from robustmat.robustness.panel import INK, LEVELS, PANEL, TALL, Panel, large, round_steps, save
 from robustmat.types import AMBIGUOUS, MATCHED, Array, MatchResult
 
 LEGEND = 260  # pixels
@@ -181,7 +181,7 @@ def draw_shares(reports: Sequence[CertificateReport], path: Path) -> Path:
     pen.text((16, 6), "Right matches that are certified up to a radius", fill=INK, font=large())
     panel = Panel(pen, 0, 26, (0, most), (0, 1), "share of right matches, one patch changes")
     panel.ticks_up([0, 0.25, 0.5, 0.75, 1])
-    panel.ticks_across([round(most * part, 1) for part in (0, 0.25, 0.5, 0.75, 1)], "grey levels, root mean square")
+    panel.ticks_across(round_steps(most), "grey levels, root mean square")
     grid = np.linspace(0, most, 120)
     for number, one in enumerate(reports):
         color = LEVELS[number % len(LEVELS)]

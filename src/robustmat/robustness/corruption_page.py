@@ -18,6 +18,7 @@ Color = tuple[int, int, int]
 
 CELL, TALL, LEFT, TOP, MARGIN = 46, 26, 150, 64, 14
 INK, PAPER, EMPTY = (30, 30, 30), (255, 255, 255), (235, 235, 235)
+LUMINANCE = (0.299, 0.587, 0.114)
 STOPS: tuple[Color, ...] = ((150, 20, 40), (240, 150, 90), (250, 235, 190), (120, 180, 190), (20, 80, 140))  # 0 to 1
 
 
@@ -139,7 +140,7 @@ def draw_heat_map(scores: Mapping[str, Mapping[str, Mapping[int, float]]], path:
     def put(x: int, y: int, value: float) -> None:
         fill = color_of(value)
         pen.rectangle((x, y, x + CELL - 2, y + TALL - 2), fill=fill)
-        ink = INK if sum(fill) > 400 else PAPER
+        ink = INK if np.dot(fill, LUMINANCE) > 135 else PAPER
         pen.text((x + CELL / 2 - 1, y + TALL / 2 - 1), _number(value, 2), fill=ink, font=font, anchor="mm")
 
     for block, (method, known) in enumerate(scores.items()):
