@@ -175,7 +175,8 @@ def test_a_table_made_in_parts_is_the_table_made_at_once(
             for cell, entries in whole.cells.items()
             if cell[2] in seeds
         }
-        write_packed(tmp_path / name, replace(whole, cells=cells, command=f"make {name}"))
+        amount = f"Seeds {', '.join(map(str, sorted(seeds)))}; 3 min of one core."
+        write_packed(tmp_path / name, replace(whole, cells=cells, command=f"make {name}", amount=amount))
         return tmp_path / name
 
     write_packed(tmp_path / "whole.npz", whole)
@@ -194,6 +195,7 @@ def test_a_table_made_in_parts_is_the_table_made_at_once(
     }
     page = joined.with_suffix(".md").read_text()
     assert all(f"\nmake {path.name}\n" in page for path in (early, late, other))
+    assert "Seeds 0, 1, 2; 3 min of one core. Expect" in page
 
     moved = tmp_path / "z" / "tables" / "main.npz"
     moved.parent.mkdir(parents=True)

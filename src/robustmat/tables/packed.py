@@ -5,7 +5,7 @@ apart: they are of pairs with one label, with no pair of the other label and no 
 lowest that passes the threshold. So a file is small, and every number computed from it is exact.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -111,8 +111,17 @@ def join_packed(
         if lacking:
             raise DataError(f"{_name(where)}: none of the files holds the row {', '.join(lacking)}")
         cells[where] = tuple(found[where][label] for label in rows)
-    said = {name: list(dict.fromkeys(getattr(part, name) for part in parts)) for name in ("command", "amount")}
-    return PackedTable(first.table, "\n".join(said["command"]), " ".join(said["amount"]), references, cells)
+    commands = "\n".join(dict.fromkeys(part.command for part in parts))
+    return PackedTable(first.table, commands, _joined_amount([part.amount for part in parts], cells), references, cells)
+
+
+def _joined_amount(amounts: Sequence[str], cells: Iterable[Cell]) -> str:
+    """One sentence where the parts differ in nothing but their seeds."""
+    lengths = {amount.partition("; ")[2] for amount in amounts}
+    if len(lengths) > 1 or not all(amount.startswith("Seeds ") for amount in amounts):
+        return " ".join(dict.fromkeys(amounts))
+    seeds = ", ".join(map(str, sorted({seed for _, _, seed in cells})))
+    return f"Seeds {seeds}; {lengths.pop()}"
 
 
 def _name(cell: Cell) -> str:
