@@ -56,15 +56,19 @@ make_denoising() {
         --methods "$(join "${rows[@]}" $(with denoising "${rows[@]}"))" --out reproduce
 }
 
-make_keypoints() {  # those that look at two crops at once take most of the time: fewer frame pairs than elsewhere
+make_keypoints() {
     drives
-    local few=("${left_out[@]}" --frame-pairs 12 --seeds 1 --out reproduce-keypoints)
-    robustmat reproduce keypoints "${few[@]}" --perturb clean,paper:16 \
-        --methods "$(join "${keypoints[@]}" root-sift {keypoints,xfeat}-in-boxes street-shipped)"
-    robustmat reproduce keypoints "${few[@]}" --perturb paper:16 --name keypoints-denoising \
-        --methods "$(join sift xfeat disk-lightglue street-shipped $(with denoising sift xfeat disk-lightglue street-shipped))"
-    robustmat reproduce keypoints-neighborhood "${few[@]}" --perturb paper:16 \
-        --methods "$(join $(with neighbors sift xfeat disk-lightglue) street-shipped)"
+    local quick=(sift xfeat) three=("${left_out[@]}" --frame-pairs 60 --seeds 1 --out reproduce-keypoints)
+    robustmat reproduce keypoints "${three[@]}" --perturb clean,paper:16 \
+        --methods "$(join "${quick[@]}" root-sift {keypoints,xfeat}-in-boxes street-shipped)"
+    robustmat reproduce keypoints "${three[@]}" --perturb paper:16 --name keypoints-denoising \
+        --methods "$(join "${quick[@]}" street-shipped $(with denoising "${quick[@]}" street-shipped))"
+    robustmat reproduce keypoints-neighborhood "${three[@]}" --perturb clean,paper:16 \
+        --methods "$(join $(with neighbors "${quick[@]}") street-shipped)"
+    # Those that look at two crops at once, a network's pass for every pair: one drive, fewer frame pairs.
+    robustmat reproduce keypoints --data d0013 --data d0005 --test d0002 --budget 0.3 --threads 1 --frame-pairs 12 --seeds 1 \
+        --perturb clean,paper:16 --name keypoints-pairwise --methods "$(join "${keypoints[@]}" root-sift street-shipped)" \
+        --out reproduce-pairwise
 }
 
 make_main_simulated() {
