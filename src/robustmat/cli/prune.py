@@ -8,6 +8,7 @@ import typer
 
 from robustmat.cli.checks import need, output_folder
 from robustmat.cli.console import make_console, progress_bars
+from robustmat.cli.processor import use_processor
 
 
 def prune(
@@ -32,7 +33,6 @@ def prune(
         robustmat prune street --to 0.5 --data D0005 --val D0013 --steps 100 --out runs/half
     """
     need("torch", "torch_pruning", purpose="pruning")
-    import torch
 
     from robustmat.checkpoints.store import load_checkpoint, save_checkpoint
     from robustmat.dataset.store import open_dataset
@@ -41,8 +41,7 @@ def prune(
 
     if val and not data:
         raise InputError("--val without --data: give data sets to fine-tune on, or leave both out")
-    if threads:
-        torch.set_num_threads(threads)
+    use_processor(threads)
     console = make_console()
     whole = load_checkpoint(checkpoint)
     pruned = prune_checkpoint(whole, to)

@@ -9,6 +9,7 @@ import typer
 from robustmat.cli.checks import need, output_folder, plain_name
 from robustmat.cli.console import make_console, progress_bars
 from robustmat.cli.denoise import DEFAULT, Denoise
+from robustmat.cli.processor import use_processor
 from robustmat.cli.reproduce_evidence import write_diffusion, write_leave_one_out
 from robustmat.cli.reproduce_options import refuse_idle_options
 from robustmat.cli.reproduce_pages import OTHER_PAGES, write_other_page
@@ -128,14 +129,12 @@ def reproduce(
     refuse_idle_options(context, table, again=bool(from_predictions or against))
     trains = not from_predictions and table not in (*OTHER_PAGES, "diffusion", "leave-one-out")
     need("torch", *(("lightning", "tensorboard") if trains else ()), purpose="robustmat reproduce")
-    import torch
 
     from robustmat.dataset.store import open_dataset
     from robustmat.errors import ConfigError, InputError
     from robustmat.folders import locked
 
-    if threads:
-        torch.set_num_threads(threads)
+    use_processor(threads)
     asked = methods.split(",") if methods else None
     conditions = perturb.split(",") if perturb else None
     if from_predictions or against:

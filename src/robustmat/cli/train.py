@@ -8,6 +8,7 @@ import typer
 
 from robustmat.cli.checks import choose_device, need, output_folder
 from robustmat.cli.console import make_console, progress_bars
+from robustmat.cli.processor import use_processor
 
 
 def train(
@@ -57,7 +58,6 @@ def train(
         robustmat train sgn --data towns/images --out runs/sgn
     """
     need("torch", "lightning", "tensorboard", purpose="training")
-    import torch
 
     from robustmat.checkpoints.store import Provenance, load_checkpoint
     from robustmat.dataset.store import open_dataset
@@ -68,8 +68,7 @@ def train(
 
     if ":" in device:
         raise ConfigError(f"--device {device}: training takes cuda alone; choose the card by CUDA_VISIBLE_DEVICES")
-    if threads:
-        torch.set_num_threads(threads)
+    use_processor(threads)
     given = {"seed": seed, "steps": steps, "variant": variant}
     changes = {key: value for key, value in given.items() if value is not None}
     console, command = make_console(), " ".join(["robustmat", *sys.argv[1:]])

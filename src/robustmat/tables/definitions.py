@@ -184,6 +184,7 @@ TABLES: dict[str, Table] = {
             _ablation("plain-field", model={"vertex": {"field": "plain"}}),
             _ablation("resnet-gat", variant="resnet-gat"),
             _ablation("untrained", **UNTRAINED),
+            _ablation("resnet-gat-untrained", variant="resnet-gat", **UNTRAINED),
         ),
         ("paper:16", "clean"),
     ),

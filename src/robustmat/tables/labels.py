@@ -21,6 +21,7 @@ LABELS = {
     "ode-pde": "ODE + PDE (T_f = T_g = 1)",
     "untrained": "ODE + PDE, untrained",
     "resnet-gat": "ResNet + GAT",
+    "resnet-gat-untrained": "ResNet + GAT, untrained",
     "ode-only": "ODE only",
     "pde-only": "PDE only",
     "no-reg": "no regulariser",
