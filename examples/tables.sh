@@ -67,8 +67,8 @@ make_keypoints() {
         --methods "$(join $(with neighbors "${quick[@]}") street-shipped)"
     # Those that look at two crops at once, a network's pass for every pair: one drive, fewer frame pairs.
     robustmat reproduce keypoints --data d0013 --data d0005 --test d0002 --budget 0.3 --threads 1 --frame-pairs 12 --seeds 1 \
-        --perturb clean,paper:16 --name keypoints-pairwise --methods "$(join "${keypoints[@]}" root-sift street-shipped)" \
-        --out reproduce-pairwise
+        --perturb clean,paper:16 --name keypoints-pairwise --out reproduce-pairwise --methods \
+        "$(join "${keypoints[@]}" $(with neighbors disk-lightglue superglue) disk-lightglue+denoising root-sift street-shipped)"
 }
 
 make_main_simulated() {
@@ -82,7 +82,7 @@ make_main_simulated() {
 
 make_weather() {  # trained at noon, tested in other looks, then in rain
     looks
-    local noon=($(each --data weather/noon-200{0..3}) --val weather/noon-2004 --budget 1 --seeds 2 --threads 1)
+    local noon=($(each --data weather/noon-200{0..3}) --val weather/noon-2004 --budget 1 --seeds 1 --threads 1)
     noon+=(--frame-pairs 100 --methods "$(join "${rivals[@]}" "${ours[@]}")" --out reproduce-weather)
     robustmat reproduce weather "${noon[@]}" $(each --test weather/{noon,winter,overcast}-3100)
     robustmat reproduce weather "${noon[@]}" --test weather/overcast-3100 --perturb rain:3 --name weather-rain
@@ -116,7 +116,7 @@ paper_sizes() {  # two hours of one core: a quick look at small patches first, t
 make_paper_size() {
     paper_sizes
     robustmat reproduce paper-size $(each --data d0013 d0002) $(each --also fit/street-101{5-0,6-1}) --test d0005 \
-        --budget 3 --seeds 1 --frame-pairs 60 --threads 1 --perturb clean,paper:16 --methods \
+        --budget 1 --seeds 1 --frame-pairs 60 --threads 1 --perturb clean,paper:16 --methods \
         runs/paper-size,runs/paper-size-64,robustmat-paper-untrained,robustmat,robustmat-plain,robustmat-untrained,street-shipped \
         --out reproduce-paper
 }
@@ -136,8 +136,8 @@ make_stability() {  # on 0005, which none of these has seen; ResNet + GAT and ri
     local name
     [ -d reproduce-ablations/runs ] || make_ablations
     [ -d reproduce-towns/runs ] || make_main_simulated
-    ln -sfn ../reproduce-ablations/runs/ablation-resnet-gat--*--s0--* runs/resnet-gat
-    for name in hardnet hynet solar; do ln -sfn ../reproduce-towns/runs/$name--*--s0--* runs/$name; done
+    ln -sfn "$PWD"/reproduce-ablations/runs/ablation-resnet-gat--*--s0--* runs/resnet-gat
+    for name in hardnet hynet solar; do ln -sfn "$PWD"/reproduce-towns/runs/$name--*--s0--* runs/$name; done
     robustmat stability d0005 --frames 8 --out reproduce-stability/tables --models "$(join street street-contractive \
         runs/{paper-size,resnet-gat} untrained:street:resnet-gat checkpoints/street-certified runs/{hardnet,hynet,solar} root-sift)"
 }

@@ -9,9 +9,9 @@ import pytest
 FAULTS = """
 import resource, sys
 import numpy as np
-from robustmat.cli.processor import use_processor
+from robustmat.cli.processor import keep_memory
 if sys.argv[1] == "keep":
-    use_processor()
+    keep_memory()
 def pages():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 np.ones(2**23)

@@ -1,6 +1,7 @@
 """Pruned models are ordinary checkpoints: states keep their width, what stays is what was there, exports agree."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,10 +9,10 @@ import torch
 from typer.testing import CliRunner
 
 from models_for_tests import small, untrained
-from robustmat.checkpoints.store import load_checkpoint, save_checkpoint
+from robustmat.checkpoints.store import Provenance, load_checkpoint, save_checkpoint
 from robustmat.cli import app
 from robustmat.dataset.store import write_dataset
-from robustmat.errors import ConfigError
+from robustmat.errors import ConfigError, DataError
 from robustmat.export.prune import prune_checkpoint, prune_network
 from robustmat.export.write import export_onnx
 from robustmat.models.robustmat import RobustMat
@@ -125,6 +126,16 @@ def test_the_table_judges_every_form_on_the_same_pairs(tmp_path: Path) -> None:
         tmp_path / "pruning.md", "street", rows, "Six frames.", "robustmat reproduce pruning"
     ).read_text()
     assert all(f"| {name} |" in page for name in by_name)
+
+
+def test_a_checkpoint_is_not_judged_where_it_was_trained(tmp_path: Path) -> None:
+    made = drive(make_boards(8, 0), name="seen", world="seen", frames=5)
+    write_dataset(tmp_path / "seen", "seen", "seen", [(frame, None) for frame in made.frames], source={})
+    whole = untrained(small(vertex={**SIZES, "field": "contractive"}))
+    save_checkpoint(tmp_path / "whole", replace(whole, provenance=Provenance(drives=("seen",))))
+    asked = ["--test", str(tmp_path / "seen"), "--checkpoint", str(tmp_path / "whole"), "--out", str(tmp_path / "out")]
+    with pytest.raises(DataError, match="was trained on seen: test it on other data"):
+        CliRunner().invoke(app, ["reproduce", "pruning", *asked], catch_exceptions=False)
 
 
 TUNING = """

@@ -303,11 +303,12 @@ def test_what_is_learned_first_is_learned_once_and_gone_on_from(streets: list[La
     assert len(trained) == 2 + 2 * 2 * 2
     assert len(set(found.values())) == len(found)
     shipped = {"hardnet": load_training_config("hardnet"), "robustmat": load_training_config("street")}
+    (side,) = {test.side.name: test.side for test in tests if test.side.name == f"drive1-after-{first.name}"}.values()
     for method, config in shipped.items():
-        name = f"{method}--drive1-after-{first.name}--s1"
-        run = json.loads((tmp_path / "runs" / name / "run.json").read_text())
+        folder = run_folder(tmp_path, make_row(method).training, side, 1)
+        run = json.loads((folder / "run.json").read_text())
         assert run["config"]["learning_rate"] == pytest.approx(0.3 * config.learning_rate)
-        header = json.loads((tmp_path / "runs" / name / "best" / "model.json").read_text())
+        header = json.loads((folder / "best" / "model.json").read_text())
         assert set(header["provenance"]["drives"]) == {"drive0", "drive1"}
         assert f"--start {tmp_path / 'runs' / method}--{first.name}--s0" in header["provenance"]["command"]
     cell = Cell("hardnet", tests[0], "clean", 0, "same")
@@ -435,6 +436,14 @@ def test_the_keypoint_tables_hold_the_papers_rows_when_they_are_asked_for() -> N
     assert row_label("loftr+neighbors+denoising") == "LoFTR + neighbors + denoising"
 
 
+def test_rows_that_cannot_be_made_are_refused_before_anything_is(streets: list[LandmarkDataset]) -> None:
+    with pytest.raises(ConfigError, match="sift looks at the crop alone"):
+        make_row("sift-context")
+    assert make_row("hardnet-context").training.changes
+    with pytest.raises(DataError, match="leave out --leave-one-out"):
+        make_tests(streets[:2], [], [], each_side=True, leave_one_out=True)
+
+
 def test_a_row_for_the_start_takes_no_step_whatever_the_budget(streets: list[LandmarkDataset], tmp_path: Path) -> None:
     side = make_tests(streets[:1], [], streets[2:])[0].side
     for settings in (Settings(seeds=(0,), steps=7), Settings(seeds=(0,), budget=1.0)):
@@ -526,6 +535,7 @@ def test_a_row_whose_scores_cannot_know_what_it_asks_for_is_refused_before_train
     [
         ("stability --data D --perturb clean", "--perturb has no effect on stability"),
         ("pruning --test D --seeds 3", "--seeds has no effect on pruning"),
+        ("pruning --test D --steps 7", "--steps means nothing without --data"),
         ("leave-one-out --data D --methods hardnet", "--methods has no effect on leave-one-out"),
         ("main --data D --parts", "--parts has no effect on main"),
         ("main --data D --first-budget 2", "--first-budget means nothing without --first"),

@@ -149,7 +149,7 @@ def test_what_a_file_does_not_hold_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_packed(tmp_path / "main.npz", packed(["hardnet", "robustmat"]))
-    with pytest.raises(DataError, match=r"no predictions of the row .*sosnet.*the file holds hardnet, robustmat"):
+    with pytest.raises(DataError, match=r"no predictions of the row .*sosnet.*there are those of hardnet, robustmat"):
         write_again(tmp_path / "main.npz", tmp_path, kind="neighborhood")
     with pytest.raises(DataError, match="no predictions of the condition snow:3"):
         write_again(tmp_path / "main.npz", tmp_path, conditions=["snow:3"])
@@ -220,6 +220,44 @@ def test_a_table_made_in_parts_is_the_table_made_at_once(
         assert run(monkeypatch, "main", *pair, "--out", tmp_path / "y") == 2
         assert problem in " ".join(capsys.readouterr().err.split())
         assert not (tmp_path / "y").exists()
+
+
+def test_a_refused_join_leaves_the_table_that_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = replace(packed(["sift", "xfeat"], seeds=2), references=())
+    halves = []
+    for seed in (0, 1):
+        part = replace(whole, cells={cell: entries for cell, entries in whole.cells.items() if cell[2] == seed})
+        write_packed(tmp_path / f"{seed}.npz", replace(part, amount=f"Seeds {seed}; 1 min of one core; robustmat 1.0."))
+        halves += ["--from-predictions", tmp_path / f"{seed}.npz"]
+    longer = replace(part, amount="Seeds 1; 30 min of one core; robustmat 1.0.")
+    write_packed(tmp_path / "longer.npz", longer)
+    out = tmp_path / "out"
+    assert run(monkeypatch, "main", *halves, "--out", out) == 0
+    kept = (out / "tables" / "main.npz").read_bytes()
+    for files, asked, problem in (
+        (halves, ("--methods", "delg"), "no predictions of the row delg: there are those of"),
+        (halves, ("--perturb", "snow:3"), "no predictions of the condition snow:3"),
+        (halves, ("--against", "delg"), "no predictions of the row delg"),
+        ([*halves[:3], tmp_path / "longer.npz"], (), "trained for 1 min of one core in one file, for 30 min of one"),
+    ):
+        assert run(monkeypatch, "main", *files, *asked, "--out", out) == 2
+        assert problem in " ".join(capsys.readouterr().err.split())
+        assert (out / "tables" / "main.npz").read_bytes() == kept
+
+
+def test_the_page_of_a_joined_table_says_how_it_was_joined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, label in (("a", "sift"), ("b", "xfeat")):
+        write_packed(f"{name}.npz", packed([label]))
+    given = ("main", "--from-predictions", "a.npz", "--from-predictions", "b.npz", "--name", "both", "--methods")
+    assert run(monkeypatch, *given, "sift,xfeat") == 0
+    page = Path("reproduce/tables/both.md").read_text().replace(" \\\n    ", " ")
+    command = (
+        "robustmat reproduce main --from-predictions a.npz --from-predictions b.npz --name both --methods sift,xfeat"
+    )
+    assert f"\n{command}\n" in page
 
 
 def test_what_a_joined_excerpt_leaves_out_need_not_be_complete(

@@ -1,10 +1,12 @@
 """Leads in a table: the objects are the sample, and more training seeds do not make more objects."""
 
 from dataclasses import replace
+from statistics import NormalDist
 
 import numpy as np
 import pytest
 
+from robustmat.evaluation.bootstrap import interval_for_all, percentile_interval
 from robustmat.tables import values
 from robustmat.tables.packed import Entry, Judged
 from robustmat.tables.values import compare_entries, make_section
@@ -69,6 +71,18 @@ def test_different_streets_are_drawn_apart() -> None:
     once = compare_entries([(ours, theirs)], "same-class")
     both = compare_entries([(ours, theirs), (ours, theirs)], "same-class")
     assert both.high - both.low < 0.85 * (once.high - once.low)
+
+
+def test_an_interval_for_many_comparisons_needs_no_draws_in_its_tails() -> None:
+    """That of a normal is known exactly; that of one comparison is the plain percentiles."""
+    exact = NormalDist(3.0, 2.0)
+    draws = np.array([exact.inv_cdf((k + 0.5) / 2000) for k in range(2000)])
+    assert interval_for_all(draws, 1) == percentile_interval(draws)
+    low, high = interval_for_all(draws, 31)
+    assert (low, high) == pytest.approx((exact.inv_cdf(0.025 / 31), exact.inv_cdf(1 - 0.025 / 31)), abs=0.03)
+    ends = [interval_for_all(np.random.default_rng(seed).normal(0, 1, 2000), 31)[0] for seed in range(20)]
+    tails = [np.quantile(np.random.default_rng(seed).normal(0, 1, 2000), 0.025 / 31) for seed in range(20)]
+    assert np.std(ends) < 0.6 * np.std(tails)
 
 
 def test_the_best_of_many_equal_rivals_is_seldom_called_better() -> None:

@@ -8,6 +8,7 @@ import typer
 from robustmat.cli import bench_maps
 from robustmat.cli.checks import output_file, output_picture
 from robustmat.cli.console import make_console, progress_bars, say
+from robustmat.cli.processor import set_threads
 
 if TYPE_CHECKING:
     from robustmat.bench.inference_contest import BenchReport
@@ -123,7 +124,7 @@ def inference(
         if one not in PARTS:
             raise ConfigError(f"unknown part '{one}' of the benchmark ({nearest(one, list(PARTS))})")
     _check(plot, clock)
-    _set_threads(threads)
+    set_threads(threads)
     settings = InferenceSettings(
         checkpoint=checkpoint,
         rounds=rounds,
@@ -166,7 +167,7 @@ def runtime(
     except ModuleNotFoundError as missing:
         raise ConfigError(f"this benchmark needs '{missing.name}': pip install 'robustmat[bench]'") from None
     _check(plot, clock)
-    _set_threads(threads)
+    set_threads(threads)
     chosen = tuple(word.strip() for word in methods.split(",")) if methods else ()
     report = bench_runtime(RuntimeSettings(chosen, landmarks, rounds, scale, clock), _tell)
     _show_sections(report)
@@ -198,7 +199,7 @@ def training(
         raise ConfigError(f"this benchmark needs '{missing.name}': pip install 'robustmat[bench]'") from None
 
     _check(plot, clock)
-    _set_threads(threads)
+    set_threads(threads)
     settings = TrainingSettings(model=model, rounds=rounds, frame_pairs=frame_pairs, scale=scale, clock=clock)
     report = bench_training(settings, _tell)
     _show_sections(report)
@@ -241,15 +242,6 @@ def scaling(
     _write(report, json)
     if plot is not None:
         say(f"look at {draw_growth(report, plot)}")
-
-
-def _set_threads(threads: int | None) -> None:
-    if threads is not None:
-        import cv2
-        import torch
-
-        torch.set_num_threads(threads)
-        cv2.setNumThreads(threads)
 
 
 def _write(report: "BenchReport | ScalingReport", json: Path | None) -> None:

@@ -1,24 +1,29 @@
-"""How verbs that train use the processor and its memory."""
+"""How verbs use the processor and its memory."""
 
 import ctypes
 import sys
 
 # Of glibc's malloc.h
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
-MOST = 2**31 - 1  # bytes; what mallopt takes
+LARGEST = (2**31 - 1, 2**25)  # bytes: the most that mallopt takes, and the most that older releases do
 
 
-def use_processor(threads: int | None = None) -> None:
-    """Take so many threads, where a number is given, and keep freed memory for the next step.
+def set_threads(threads: int | None) -> None:
+    """Of torch and OpenCV; as many as there are cores, unless given."""
+    if threads is not None:
+        import cv2
+        import torch
+
+        torch.set_num_threads(threads)
+        cv2.setNumThreads(threads)
+
+
+def keep_memory() -> None:
+    """Keep freed memory for the next step of a training.
 
     glibc hands every large block back to the system as soon as it is freed, and a training asks for the same blocks
     again a moment later. At the paper's sizes a third of the processor's time went there.
     """
-    import torch
-
-    if threads:
-        torch.set_num_threads(threads)
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
-    if mallopt is not None:  # musl has none
-        mallopt(MMAP_THRESHOLD, MOST)
-        mallopt(TRIM_THRESHOLD, MOST)
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None  # musl has none
+    if mallopt is not None and any(mallopt(MMAP_THRESHOLD, size) for size in LARGEST):
+        mallopt(TRIM_THRESHOLD, LARGEST[0])

@@ -9,7 +9,7 @@ import typer
 from robustmat.cli.checks import need, output_folder, plain_name
 from robustmat.cli.console import make_console, progress_bars
 from robustmat.cli.denoise import DEFAULT, Denoise
-from robustmat.cli.processor import use_processor
+from robustmat.cli.processor import keep_memory, set_threads
 from robustmat.cli.reproduce_evidence import write_diffusion, write_leave_one_out
 from robustmat.cli.reproduce_options import refuse_idle_options
 from robustmat.cli.reproduce_pages import OTHER_PAGES, write_other_page
@@ -20,7 +20,7 @@ def reproduce(
     table: Annotated[
         str,
         typer.Argument(
-            help="main, weather, noise-levels, neighborhood, denoising, keypoints, keypoints-neighborhood, "
+            help="main, paper-size, weather, noise-levels, neighborhood, denoising, keypoints, keypoints-neighborhood, "
             "cross-dataset, ablation-modules, ablation-parts, "
             "ablation-time, ablation-regularizer, ablation-choices, leave-one-out, diffusion, stability, runtime "
             "or pruning.",
@@ -134,7 +134,7 @@ def reproduce(
     from robustmat.errors import ConfigError, InputError
     from robustmat.folders import locked
 
-    use_processor(threads)
+    set_threads(threads)
     asked = methods.split(",") if methods else None
     conditions = perturb.split(",") if perturb else None
     if from_predictions or against:
@@ -192,6 +192,7 @@ def reproduce(
     )
     console, errors = make_console(), make_console(stderr=True)
 
+    keep_memory()
     with locked(out):
         workspace = Workspace(
             out,
@@ -228,6 +229,6 @@ def _make_again(
         raise InputError(f"{table} is no table of trained methods: leave --from-predictions away")
     chosen = choose_table(table, conditions)
     folder, wanted = out / "tables", chosen.conditions if conditions else None
-    joined = [write_joined(predictions, folder, name, methods, wanted)] if len(predictions) > 1 else []
+    joined = [write_joined(predictions, folder, name, methods, wanted, against)] if len(predictions) > 1 else []
     file, *_ = joined or predictions
     return [*joined, *write_again(file, folder, name, table, methods, wanted, against).paths]

@@ -24,11 +24,13 @@ def write_leave_one_out(
     from robustmat.tables.leave_one_out import CONDITIONS, Experiment, fit_checkpoint, leave_one_out, measure_tests
     from robustmat.tables.leave_one_out_page import write_report
     from robustmat.tables.parts import DissectedMatcher, dissect, write_parts
+    from robustmat.tables.plan import refuse_trained_on
 
     console, errors = make_console(), make_console(stderr=True)
     conditions = [str(parse(one)) for one in perturb.split(",")] if perturb else CONDITIONS
     drives, also, tests = ([open_dataset(path) for path in paths] for paths in data)
     checkpoint = load_checkpoint(name)
+    refuse_trained_on([*drives, *tests], name, checkpoint.provenance.drives)
     inner = network_matcher(checkpoint, checkpoint.network.evidence[-1])
     others = {folder.name: network_matcher(load_checkpoint(folder), "placement") for folder in retrained}
     matcher = DissectedMatcher(inner, others) if parts else evidence_matcher(inner)

@@ -71,7 +71,7 @@ def _pruning(asked: Asked) -> Path:
     from robustmat.checkpoints.store import load_checkpoint
     from robustmat.export.frames import street_frames
     from robustmat.perturb import parse
-    from robustmat.tables.plan import refuse_learned
+    from robustmat.tables.plan import refuse_learned, refuse_trained_on
     from robustmat.tables.pruning import measure_pruning, write_pruning
     from robustmat.training.fine_tune import fine_tune
     from robustmat.types import plural
@@ -84,6 +84,7 @@ def _pruning(asked: Asked) -> Path:
     steps = 100 if asked.steps is None else asked.steps
 
     whole = load_checkpoint(asked.checkpoint)
+    refuse_trained_on(test, asked.checkpoint, whole.provenance.drives)
 
     def tune(pruned: "Checkpoint", share: float) -> "Checkpoint":
         run = out / "runs" / f"{whole.name}-{whole.fingerprint[:8]}-pruned-{share:g}"

@@ -11,6 +11,7 @@ narrow.
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,6 +74,22 @@ def percentile_interval(values: Array, level: float = LEVEL) -> Interval:
         return float("nan"), float("nan")
     low, high = np.quantile(known, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
+
+
+def interval_for_all(values: Array, comparisons: int, level: float = LEVEL) -> Interval:
+    """An interval that holds for so many comparisons at once (Bonferroni).
+
+    It is that of one comparison, stretched from the median on as a normal's would be: its own far tails would rest on a
+    draw or two.
+    """
+    known = values[np.isfinite(values)]
+    if comparisons < 2 or not len(known):
+        return percentile_interval(known, level)
+    middle = float(np.median(known))
+    normal = NormalDist()
+    stretch = normal.inv_cdf(1 - (1 - level) / 2 / comparisons) / normal.inv_cdf((1 + level) / 2)
+    low, high = (middle + stretch * (end - middle) for end in percentile_interval(known, level))
+    return low, high
 
 
 def resampled(

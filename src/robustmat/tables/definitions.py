@@ -102,6 +102,8 @@ def make_row(name: str, config: str = "street") -> Row:
         return _row_of_checkpoint(head, plus + evidence)
     base = head.removesuffix(CONTEXT)
     method, _ = split_name(("robustmat" if base in NAMED else base) + plus + evidence)
+    if head != base and find_method(method).trainable is None:
+        raise ConfigError(f"the row {name} cannot be made: {method} looks at the crop alone")
     training = Training(head, **NAMED.get(base, {"config": method}))
     if head != base:
         training = replace(training, changes=merged(training.changes, WIDER))
@@ -115,7 +117,7 @@ def _row_of_checkpoint(folder: str, step: str) -> Row:
     split_name(header.method + step)
     key = f"{name}-{fingerprint_of(header, found / WEIGHTS)[:8]}"  # two of one name are told apart
     training = Training(key, header.method, {"model": header.model, **NO_STEP}, str(found))
-    return Row(name + step, training, step.removeprefix("+") or PAIR)
+    return Row(folder + step, training, step.removeprefix("+") or PAIR)
 
 
 def with_denoising(row: Row) -> Row:

@@ -105,13 +105,17 @@ def write_joined(
     name: str | None,
     labels: Sequence[str] | None = None,
     conditions: Sequence[str] | None = None,
+    against: str | None = None,
 ) -> Path:
     """The packed predictions of a table whose rows or seeds were made apart, in one file; or an excerpt of it."""
     joined = join_packed([read_packed(path) for path in parts], labels, conditions)
     out = folder / f"{name or joined.table}.npz"
     if out.resolve() in {path.resolve() for path in parts}:
         raise InputError(f"the joined table would replace {out}, one of its parts: give --name or another --out")
-    write_packed(out, joined)
+    if against:  # nothing is written where the page would be refused
+        joined.excerpt([against], None)
+    command = _again_command(parts, joined.table, name, labels, conditions)
+    write_packed(out, replace(joined, command=f"{joined.command}\n{command}"))
     return out
 
 
@@ -141,7 +145,7 @@ def write_again(
         labels = labels or [row.label for row in table.rows]
         conditions = conditions or table.conditions
     sections = make_sections(packed.excerpt(labels, conditions))
-    again = _again_command(predictions, kind, name, *asked)
+    again = _again_command([predictions], kind, name, *asked)
     if against:
         sections = [over_row(section, against) for section in sections]
         again += f" --against {against}"
@@ -154,13 +158,13 @@ def write_again(
 
 
 def _again_command(
-    predictions: Path,
+    predictions: Sequence[Path],
     kind: str,
     name: str | None,
     labels: Sequence[str] | None,
     conditions: Sequence[str] | None,
 ) -> str:
-    command = f"robustmat reproduce {kind} --from-predictions {predictions}"
+    command = " ".join([f"robustmat reproduce {kind}", *(f"--from-predictions {path}" for path in predictions)])
     for option, value in (
         ("name", name if name != kind else None),
         ("methods", ",".join(labels or ())),

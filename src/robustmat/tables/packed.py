@@ -59,14 +59,8 @@ class PackedTable:
 
     def excerpt(self, labels: Sequence[str] | None, conditions: Sequence[str] | None) -> "PackedTable":
         """The rows `labels` and all references under `conditions`, or everything where nothing is said."""
-        for what, wanted, known in (
-            ("row", labels, {entry.label for entries in self.cells.values() for entry in entries}),
-            ("condition", conditions, {condition for _, condition, _ in self.cells}),
-        ):
-            missing = [one for one in wanted or () if one not in known]
-            if missing:
-                found = ", ".join(sorted(known))
-                raise DataError(f"no predictions of the {what} {', '.join(missing)}: the file holds {found}")
+        _refuse_unknown("row", labels, {entry.label for entries in self.cells.values() for entry in entries})
+        _refuse_unknown("condition", conditions, {condition for _, condition, _ in self.cells})
         order = None if labels is None else [*labels, *(one for one in self.references if one not in labels)]
         cells = {}
         for cell, entries in self.cells.items():
@@ -87,7 +81,9 @@ def join_packed(
     first = parts[0]
     references = tuple(dict.fromkeys(name for part in parts for name in part.references))
     found: dict[Cell, dict[str, Entry]] = {}
+    lengths: dict[str, str] = {}  # of the trainings of each row
     for part in parts:
+        length = part.amount.partition("; ")[2].partition("; ")[0]
         if part.table != first.table:
             raise DataError(f"predictions of the table {part.table} cannot be joined with those of {first.table}")
         for cell, entries in part.cells.items():
@@ -98,13 +94,22 @@ def join_packed(
                     f"{_name(cell)}: other pairs were drawn than elsewhere; join tables of the same data sets"
                 )
             for entry in entries:
-                if entry.label in mine and entry.label not in references:
+                if entry.label in references:
+                    pass
+                elif entry.label in mine:
                     raise DataError(f"{_name(cell)}: two of the files hold the row {entry.label}")
+                elif lengths.setdefault(entry.label, length) != length:
+                    raise DataError(
+                        f"the row {entry.label} cannot be joined: trained for {lengths[entry.label]} in one file, for "
+                        f"{length} in another"
+                    )
                 mine.setdefault(entry.label, replace(entry, judged=known.judged))
     seen = dict.fromkeys(label for entries in found.values() for label in entries)
+    tests, every = (dict.fromkeys(names) for names in list(zip(*found, strict=True))[:2])
+    _refuse_unknown("row", labels, seen)
+    _refuse_unknown("condition", conditions, every)
     rows = [label for label in seen if label not in references and (labels is None or label in labels)]
     rows += references
-    tests, every = (dict.fromkeys(names) for names in list(zip(*found, strict=True))[:2])
     cells = {}
     for where in product(tests, conditions or every, sorted({seed for _, _, seed in found})):
         lacking = [label for label in rows if label not in found.get(where, {})]
@@ -122,6 +127,13 @@ def _joined_amount(amounts: Sequence[str], cells: Iterable[Cell]) -> str:
         return " ".join(dict.fromkeys(amounts))
     seeds = ", ".join(map(str, sorted({seed for _, _, seed in cells})))
     return f"Seeds {seeds}; {lengths.pop()}"
+
+
+def _refuse_unknown(what: str, wanted: Sequence[str] | None, known: Iterable[str]) -> None:
+    missing = [one for one in wanted or () if one not in known]
+    if missing:
+        found = ", ".join(sorted(known))
+        raise DataError(f"no predictions of the {what} {', '.join(missing)}: there are those of {found}")
 
 
 def _name(cell: Cell) -> str:

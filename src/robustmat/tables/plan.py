@@ -115,6 +115,8 @@ def make_tests(
         return splits
 
     if each_side:
+        if leave_one_out:
+            raise DataError("this table trains on each data set in turn: leave out --leave-one-out")
         if len(data) < 2 and not test:
             raise DataError("this table trains on each data set in turn and tests on the others: give two with --data")
         sides = [make_side([dataset]) for dataset in data]
@@ -144,6 +146,15 @@ def refuse_learned(tests: Sequence[LandmarkDataset], learned: Sequence[LandmarkD
                     f"{test.name} cannot be tested on: {known[place].name}, which is learned from or held out to "
                     f"choose by, shows the same place ('{place}'); test on another street"
                 )
+
+
+def refuse_trained_on(tests: Sequence[LandmarkDataset], checkpoint: str, drives: Sequence[str]) -> None:
+    """A checkpoint that was trained elsewhere must not have learned from what it is tested on."""
+    seen = sorted({test.name for test in tests} & set(drives))
+    if seen:
+        raise DataError(
+            f"checkpoint '{checkpoint}' was trained on {', '.join(seen)}: test it on other data, or leave it out"
+        )
 
 
 def make_first(

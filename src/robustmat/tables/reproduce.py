@@ -17,7 +17,7 @@ from robustmat.dataset.pairs import PairSample
 from robustmat.denoising.frames import DenoisedMatcher, Remembering
 from robustmat.denoising.protocol import Denoiser
 from robustmat.denoising.registry import DEFAULT_DENOISER, load_denoiser
-from robustmat.errors import ConfigError, DataError
+from robustmat.errors import ConfigError
 from robustmat.evaluation.evaluate import evaluate
 from robustmat.evaluation.predictions import write_predictions
 from robustmat.fitting.competition import fit_steps
@@ -48,6 +48,7 @@ from robustmat.tables.plan import (
     learns_from_towns,
     load_config,
     rate_of,
+    refuse_trained_on,
     run_folder,
     start_digest,
     trainings_of,
@@ -163,14 +164,10 @@ def reproduce(table: Table, rows: Sequence[Row], tests: Sequence[EvaluationSplit
 
 
 def refuse_seen(trainings: Iterable[Training], tests: Sequence[EvaluationSplit]) -> None:
-    """A checkpoint that was trained elsewhere must not have learned from what it is tested on."""
+    """Of rows that were trained elsewhere."""
+    tested = [data for test in tests for data in test.data]
     for start in dict.fromkeys(training.start for training in trainings if training.start):
-        learned = read_header(find_checkpoint(start)).provenance.drives
-        seen = sorted({data.name for test in tests for data in test.data} & set(learned))
-        if seen:
-            raise DataError(
-                f"checkpoint '{start}' was trained on {', '.join(seen)}: test it on other data, or leave it out"
-            )
+        refuse_trained_on(tested, start, read_header(find_checkpoint(start)).provenance.drives)
 
 
 def refuse_unknown_evidence(rows: Iterable[Row]) -> None:

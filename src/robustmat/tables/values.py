@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from robustmat.dataset.pairs import NEGATIVES
 from robustmat.errors import DataError
-from robustmat.evaluation.bootstrap import LEVEL, Difference, Draws, draw_objects, over_draws, percentile_interval
+from robustmat.evaluation.bootstrap import Difference, Draws, draw_objects, interval_for_all, over_draws
 from robustmat.evaluation.metrics import curve, measure, roc_auc_of
 from robustmat.evaluation.report import match_shares
 from robustmat.tables.packed import THRESHOLD, Entry
@@ -17,7 +17,7 @@ from robustmat.types import Array
 HEADLINE = "roc_auc"  # the metric that methods are ranked and compared by
 COLUMNS = ("precision", "recall", "f1", "auc_paper", "roc_auc", "fpr95", "match_f1")
 LOWER_IS_BETTER = ("fpr95",)
-BOOTSTRAPS = 2000  # an interval against the best of 14 rivals ends where 3 or 4 of them lie beyond
+BOOTSTRAPS = 2000
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ def compare_entries(
     mean = np.mean(drawn, axis=0)  # [resamples]
     known = mean[np.isfinite(mean)]  # a resample may hold no unmatched pair
     ahead = float(np.mean(known > 0)) if len(known) else float("nan")
-    return Difference(float(np.mean(found)), *percentile_interval(known, 1 - (1 - LEVEL) / rivals), ahead)
+    return Difference(float(np.mean(found)), *interval_for_all(known, rivals), ahead)
 
 
 def _resampled_difference(ours: Entry, theirs: Entry, negatives: str, draws: Draws) -> Array:
