@@ -10,7 +10,7 @@ from robustmat.cli.checks import PICTURES, check_pictures, need, output_file, ou
 from robustmat.cli.console import make_console, progress_bars
 from robustmat.cli.default_verb import DefaultVerb
 from robustmat.cli.detect_measure import Detector, evaluate, matches, table
-from robustmat.cli.processor import keep_memory, set_threads
+from robustmat.cli.processor import set_threads
 
 if TYPE_CHECKING:
     from robustmat.types import Landmark
@@ -125,7 +125,6 @@ def train(
     from robustmat.types import plural
 
     set_threads(threads)
-    keep_memory()
     console = make_console(soft_wrap=True)
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     with locked(out), Progress(*columns, console=console) as bar:

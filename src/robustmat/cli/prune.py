@@ -8,7 +8,7 @@ import typer
 
 from robustmat.cli.checks import need, output_folder
 from robustmat.cli.console import make_console, progress_bars
-from robustmat.cli.processor import keep_memory, set_threads
+from robustmat.cli.processor import set_threads
 
 
 def prune(
@@ -42,7 +42,6 @@ def prune(
     if val and not data:
         raise InputError("--val without --data: give data sets to fine-tune on, or leave both out")
     set_threads(threads)
-    keep_memory()
     console = make_console()
     whole = load_checkpoint(checkpoint)
     pruned = prune_checkpoint(whole, to)

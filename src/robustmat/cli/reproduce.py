@@ -9,7 +9,7 @@ import typer
 from robustmat.cli.checks import need, output_folder, plain_name
 from robustmat.cli.console import make_console, progress_bars
 from robustmat.cli.denoise import DEFAULT, Denoise
-from robustmat.cli.processor import keep_memory, set_threads
+from robustmat.cli.processor import set_threads
 from robustmat.cli.reproduce_evidence import write_diffusion, write_leave_one_out
 from robustmat.cli.reproduce_options import refuse_idle_options
 from robustmat.cli.reproduce_pages import OTHER_PAGES, write_other_page
@@ -192,7 +192,6 @@ def reproduce(
     )
     console, errors = make_console(), make_console(stderr=True)
 
-    keep_memory()
     with locked(out):
         workspace = Workspace(
             out,

@@ -8,7 +8,7 @@ import typer
 
 from robustmat.cli.checks import choose_device, need, output_folder
 from robustmat.cli.console import make_console, progress_bars
-from robustmat.cli.processor import keep_memory, set_threads
+from robustmat.cli.processor import set_threads
 
 
 def train(
@@ -69,7 +69,6 @@ def train(
     if ":" in device:
         raise ConfigError(f"--device {device}: training takes cuda alone; choose the card by CUDA_VISIBLE_DEVICES")
     set_threads(threads)
-    keep_memory()
     given = {"seed": seed, "steps": steps, "variant": variant}
     changes = {key: value for key, value in given.items() if value is not None}
     console, command = make_console(), " ".join(["robustmat", *sys.argv[1:]])
