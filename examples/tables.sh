@@ -61,14 +61,14 @@ make_keypoints() {
     local quick=(sift xfeat) three=("${left_out[@]}" --frame-pairs 60 --seeds 1 --out reproduce-keypoints)
     robustmat reproduce keypoints "${three[@]}" --perturb clean,paper:16 \
         --methods "$(join "${quick[@]}" root-sift {keypoints,xfeat}-in-boxes street-shipped)"
-    robustmat reproduce keypoints "${three[@]}" --perturb paper:16 --name keypoints-denoising \
-        --methods "$(join "${quick[@]}" street-shipped $(with denoising "${quick[@]}" street-shipped))"
     robustmat reproduce keypoints-neighborhood "${three[@]}" --perturb clean,paper:16 \
         --methods "$(join $(with neighbors "${quick[@]}") street-shipped)"
-    # Those that look at two crops at once, a network's pass for every pair: one drive, fewer frame pairs.
-    robustmat reproduce keypoints --data d0013 --data d0005 --test d0002 --budget 0.3 --threads 1 --frame-pairs 12 --seeds 1 \
-        --perturb clean,paper:16 --name keypoints-pairwise --out reproduce-pairwise --methods \
-        "$(join "${keypoints[@]}" $(with neighbors disk-lightglue superglue) disk-lightglue+denoising root-sift street-shipped)"
+    # Those that look at two crops at once, a network's pass for every pair, would take hours: pairs of one drive.
+    local judged=(robustmat evaluate d0002 --perturb paper:16 --frame-pairs 5)
+    "${judged[@]}" --method disk-lightglue --json reproduce-keypoints/disk-lightglue.json
+    "${judged[@]}" --method disk-lightglue --evidence neighbors --json reproduce-keypoints/disk-lightglue-neighbors.json
+    "${judged[@]}" --method disk-lightglue --denoise --json reproduce-keypoints/disk-lightglue-denoising.json
+    "${judged[@]}" --method superglue --json reproduce-keypoints/superglue.json
 }
 
 make_main_simulated() {
