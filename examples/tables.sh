@@ -99,7 +99,7 @@ make_ablations() {
     done
 }
 
-paper_sizes() {  # two hours of one core: a quick look at small patches first, then at the paper's
+paper_sizes() {  # an hour and a half of one core: a quick look at small patches first, then at the paper's
     drives
     training_towns
     local split=($(each --data d0013 d0002 fit/street-1015-0 fit/street-1016-1) --val val/street-1017-0 --threads 1)
