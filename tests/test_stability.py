@@ -25,7 +25,8 @@ from robustmat.robustness.stability import (
     difference_norms,
     measure_stability,
 )
-from robustmat.robustness.stability_page import flow_sentences, keeps
+from robustmat.robustness.stability_page import flow_sentences, keeps, to_json
+from robustmat.robustness.stability_plot import draw_noise_to_signal
 from small_world import drive, make_boards
 
 LEVELS = [parse("awgn:19"), parse("awgn:13")]
@@ -44,6 +45,16 @@ def test_norms_agree_with_numbers_worked_out_by_hand() -> None:
     np.testing.assert_allclose(norms.relative[1:], [0.75, 0])
     np.testing.assert_allclose(norms.to_signal, [0.25, 0.75, np.nan])  # the window has no other window to be told from
     np.testing.assert_allclose(norms.found, [1, 0, np.nan])  # the second pole came nearer to the first
+
+
+def test_embeddings_that_are_the_same_cannot_be_told_apart_by_any_noise(tmp_path: Path) -> None:
+    """Graphs of the same few landmarks: their median distance is float32's rounding, and no number for a figure."""
+    clean = np.ones((3, 4)) + 1e-8 * np.arange(12).reshape(3, 4)
+    norms = difference_norms(clean, clean + 0.1, ["pole"] * 3)
+    assert np.isinf(norms.to_signal).all()
+    measured = Stability("same", {(GRAPH, "paper:16"): norms}, {})
+    assert to_json([measured])[0]["norms"][0]["to_signal"] is None
+    assert Image.open(draw_noise_to_signal([measured], tmp_path / "same.png")).width > 400
 
 
 def test_more_noise_moves_every_stage_farther_and_the_proven_bound_holds(tmp_path: Path) -> None:

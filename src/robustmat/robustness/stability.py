@@ -36,6 +36,7 @@ GRAPH_START, GRAPH_END = "Z(0)", "Z(T_g)"
 DESCRIPTOR = "descriptor"
 STAGES = (MAPS, EVOLVED, VERTEX, GRAPH, DESCRIPTOR)  # those that tables show
 AT_ONCE = 8  # patches
+SAME = 1e-5  # of an embedding's length: what float32 leaves between two that are the same
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,8 @@ class Norms:
 
     absolute: Array
     relative: Array  # over the norm of the clean embedding
-    to_signal: Array  # over the median distance to other landmarks of its category in its frame; nan where alone
+    to_signal: Array  # over the median distance to other landmarks of its category in its frame; nan where alone,
+    # inf where these have the same embedding, as graphs of the same few landmarks have
     found: Array  # 1 where the nearest clean embedding of its frame and category is its own; nan where alone
 
 
@@ -112,7 +114,8 @@ def difference_norms(clean: Array, noisy: Array, categories: Sequence[str]) -> N
         others = [i for i, other in enumerate(categories) if other == category and i != number]
         if others:
             apart = np.linalg.norm(clean[others] - clean[number], axis=1)
-            to_signal[number] = absolute[number] / max(float(np.median(apart)), 1e-12)
+            signal, scale = float(np.median(apart)), float(np.linalg.norm(clean[number]))
+            to_signal[number] = absolute[number] / signal if signal > SAME * scale else np.inf
             wrong = np.linalg.norm(clean[others] - noisy[number], axis=1).min()
             found[number] = float(absolute[number] < wrong)
     return Norms(absolute, relative, to_signal, found)

@@ -102,7 +102,7 @@ def to_json(measured: Sequence[Stability]) -> list[dict[str, Any]]:
             ],
             "norms": [
                 {"stage": stage, "perturb": name, "landmarks": len(norms.absolute)}
-                | {key: median(getattr(norms, key)) for key in ("absolute", "relative", "to_signal")}
+                | {key: _or_none(median(getattr(norms, key))) for key in ("absolute", "relative", "to_signal")}
                 | {"found": float(np.nanmean(norms.found)) if np.isfinite(norms.found).any() else None}
                 for (stage, name), norms in one.norms.items()
             ],
@@ -112,8 +112,12 @@ def to_json(measured: Sequence[Stability]) -> list[dict[str, Any]]:
 
 
 def median(values: Any) -> float:
-    known = values[np.isfinite(values)]
+    known = values[~np.isnan(values)]
     return float(np.median(known)) if len(known) else float("nan")
+
+
+def _or_none(value: float) -> float | None:
+    return value if np.isfinite(value) else None
 
 
 def _table(measured: Sequence[Stability], levels: Sequence[str]) -> str:

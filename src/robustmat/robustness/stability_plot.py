@@ -20,6 +20,7 @@ TITLES = {
 }
 GRID = 160  # points of a density
 WHISKERS = 0.05, 0.95
+MOST = 2.0  # of noise over signal, where an axis ends
 BOXES = "Box: quartiles; line in it: median; whiskers: 5 % to 95 %"
 
 
@@ -41,9 +42,12 @@ def draw_noise_to_signal(measured: Sequence[Stability], path: Path | str) -> Pat
     """One panel a model: boxes of noise over the distance between different landmarks, by stage and level."""
     picture = PillowImage.new("RGB", (2 * PANEL, 26 + TALL * ((len(measured) + 1) // 2)), (255, 255, 255))
     pen = ImageDraw.Draw(picture)
-    pen.text((16, 6), f"Noise over the distance between different landmarks. {BOXES}", fill=INK, font=large())
+    said = f"Noise over the distance between different landmarks. {BOXES}, cut at the top"
+    pen.text((16, 6), said, fill=INK, font=large())
     seen = [norms.to_signal[np.isfinite(norms.to_signal)] for one in measured for norms in one.norms.values()]
-    most = 1.05 * max((float(np.quantile(values, WHISKERS[1])) for values in seen if len(values)), default=1.0)
+    most = min(
+        MOST, 1.05 * max((float(np.quantile(values, WHISKERS[1])) for values in seen if len(values)), default=1.0)
+    )
     for number, one in enumerate(measured):
         levels = list(dict.fromkeys(name for _, name in one.norms))
         count = len(one.stages)
@@ -117,11 +121,12 @@ def _boxes(pen: ImageDraw.ImageDraw, left: float, top: float, levels: dict[str, 
 
 def _box(panel: Panel, place: float, half: float, values: Array, color: Color) -> None:
     """Quartiles as a box, the median as a line, 5 % to 95 % as whiskers."""
-    known = values[np.isfinite(values)]
+    known = values[~np.isnan(values)]
     if not len(known):
         return
     low, first, middle, third, high = (
-        min(float(np.quantile(known, share)), panel.y[1]) for share in (WHISKERS[0], 0.25, 0.5, 0.75, WHISKERS[1])
+        min(float(np.quantile(known, share, method="nearest")), panel.y[1])
+        for share in (WHISKERS[0], 0.25, 0.5, 0.75, WHISKERS[1])
     )
     panel.pen.line([panel.at(place, low), panel.at(place, high)], fill=color, width=1)
     for end in (low, high):
