@@ -61,6 +61,8 @@ make_keypoints() {
     local quick=(sift xfeat) three=("${left_out[@]}" --frame-pairs 60 --seeds 1 --out reproduce-keypoints)
     robustmat reproduce keypoints "${three[@]}" --perturb clean,paper:16 \
         --methods "$(join "${quick[@]}" root-sift {keypoints,xfeat}-in-boxes street-shipped)"
+    robustmat reproduce keypoints "${three[@]}" --perturb paper:16 --name keypoints-denoising \
+        --methods "$(join "${quick[@]}" $(with denoising "${quick[@]}") street-shipped{,+denoising})"
     robustmat reproduce keypoints-neighborhood "${three[@]}" --perturb clean,paper:16 \
         --methods "$(join $(with neighbors "${quick[@]}") street-shipped)"
     # Those that look at two crops at once, a network's pass for every pair, would take hours: pairs of one drive.

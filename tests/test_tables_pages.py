@@ -155,7 +155,8 @@ def check_leads(page: list[list[list[str]]], column: int, condition: str) -> int
     The rival may stand in a later table of the page: of reference rows, say.
     """
     named = f"ROC AUC, {condition}"
-    heading = named if named in page[0][0] else "ROC AUC"  # a table of one condition does not repeat it
+    # A table of one condition does not repeat it, and shows its tests instead where there are several.
+    heading = next(one for one in (named, "ROC AUC, mean", "ROC AUC") if one in page[0][0])
     shown: dict[str, float] = {}
     for head, _, *rows in page:
         for row in rows if heading in head else ():
