@@ -94,15 +94,14 @@ def join_packed(
                     f"{_name(cell)}: other pairs were drawn than elsewhere; join tables of the same data sets"
                 )
             for entry in entries:
-                if entry.label in references:
-                    pass
-                elif entry.label in mine:
-                    raise DataError(f"{_name(cell)}: two of the files hold the row {entry.label}")
-                elif lengths.setdefault(entry.label, length) != length:
-                    raise DataError(
-                        f"the row {entry.label} cannot be joined: trained for {lengths[entry.label]} in one file, for "
-                        f"{length} in another"
-                    )
+                if entry.label not in references:
+                    if entry.label in mine:
+                        raise DataError(f"{_name(cell)}: two of the files hold the row {entry.label}")
+                    if lengths.setdefault(entry.label, length) != length:
+                        raise DataError(
+                            f"the row {entry.label} cannot be joined: trained for {lengths[entry.label]} in one file, "
+                            f"for {length} in another"
+                        )
                 mine.setdefault(entry.label, replace(entry, judged=known.judged))
     seen = dict.fromkeys(label for entries in found.values() for label in entries)
     tests, every = (dict.fromkeys(names) for names in list(zip(*found, strict=True))[:2])
