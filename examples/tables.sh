@@ -133,7 +133,7 @@ make_pruning() {
         --config configs/paper-size/1.toml --name pruning-paper-size
 }
 
-make_stability() {  # on 0005, which none of these has seen; ResNet + GAT and rivals as other tables have trained them
+make_stability() {  # on 0005, which none of these was trained on; ResNet + GAT and rivals as other tables have trained them
     paper_sizes
     local name
     [ -d reproduce-ablations/runs ] || make_ablations

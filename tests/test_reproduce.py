@@ -303,7 +303,7 @@ def test_what_is_learned_first_is_learned_once_and_gone_on_from(streets: list[La
     assert len(trained) == 2 + 2 * 2 * 2
     assert len(set(found.values())) == len(found)
     shipped = {"hardnet": load_training_config("hardnet"), "robustmat": load_training_config("street")}
-    (side,) = {test.side.name: test.side for test in tests if test.side.name == f"drive1-after-{first.name}"}.values()
+    side = next(test.side for test in tests if test.side.name == f"drive1-after-{first.name}")
     for method, config in shipped.items():
         folder = run_folder(tmp_path, make_row(method).training, side, 1)
         run = json.loads((folder / "run.json").read_text())
